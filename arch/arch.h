@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All that the library needs of a CPU: eight small functions.
+ *
+ * This header declares them and then includes the selected port, which
+ * defines each as `static inline`.  One that is missing is an error of the
+ * compiler that names it.  FALLOW_PORT_HEADER="my_port.h" selects an
+ * embedder's own port; otherwise the CPU that is compiled for selects one.
+ * arch/PORTING.md walks through writing a port, arch/template/ is one to copy.
+ *
+ * A *context* is one thread of execution that cannot interleave with itself.
+ * What it is depends on the model, chosen per build with
+ * -DFALLOW_MODEL=FALLOW_MODEL_...:
+ *
+ *   SINGLE  one CPU, no allocation in interrupt handlers; enter and leave are
+ *           nothing, and atomic operations are plain ones.
+ *   IRQ     a context is a CPU with interrupts masked; legal in any handler
+ *           but an NMI.  The default on a bare CPU.
+ *   THREAD  a context is a thread (a unikernel, a host); enter and leave are
+ *           nothing.
+ */
+#ifndef ARCH_H
+#define ARCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FALLOW_MODEL_SINGLE 1
+#define FALLOW_MODEL_IRQ 2
+#define FALLOW_MODEL_THREAD 3
+
+#ifndef FALLOW_MODEL
+#define FALLOW_MODEL FALLOW_MODEL_IRQ
+#endif
+
+_Static_assert(FALLOW_MODEL == FALLOW_MODEL_SINGLE ||
+		FALLOW_MODEL == FALLOW_MODEL_IRQ ||
+		FALLOW_MODEL == FALLOW_MODEL_THREAD,
+	"FALLOW_MODEL is none of SINGLE, IRQ, THREAD");
+
+/* The saved interrupt state: a struct, so that it is not taken for an int. */
+struct fl_port_state {
+	uintptr_t flags;
+};
+
+/*
+ * Begins to be one context: until the leave, nothing else runs as the context
+ * whose index fl_port_context() now returns.  Nests.
+ */
+static inline struct fl_port_state fl_port_enter(void);
+
+/* Restores what the matching enter found; never just "enables". */
+static inline void fl_port_leave(struct fl_port_state state);
+
+/*
+ * Whether the code that called enter may wait for another CPU: interrupts
+ * were on.  `state` is what the enter returned.
+ */
+static inline bool fl_port_may_wait(struct fl_port_state state);
+
+/* The index of this context, stable between enter and leave. */
+static inline unsigned fl_port_context(void);
+
+/*
+ * Around a spin lock: nothing that could want the same lock may run on this
+ * CPU between the two.
+ */
+static inline struct fl_port_state fl_port_lock_enter(void);
+static inline void fl_port_lock_leave(struct fl_port_state state);
+
+/* In a loop that waits for another CPU. */
+static inline void fl_port_pause(void);
+
+/* Stops for good: after a report under the policy STOP, or our own bug. */
+_Noreturn static inline void fl_port_halt(void);
+
+#ifdef FALLOW_PORT_HEADER
+#include FALLOW_PORT_HEADER
+#elif defined(__x86_64__)
+#include "x86_64/port.h"
+#elif defined(__aarch64__)
+#include "aarch64/port.h"
+#else
+#error "no port for this CPU: set FALLOW_PORT_HEADER (see arch/PORTING.md)"
+#endif
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Atomic operations with their memory order in the name.  In the model SINGLE
+ * each is a plain access: nothing else runs, so nothing needs ordering.
+ */
+#ifndef CORE_ATOMIC_H
+#define CORE_ATOMIC_H
+
+#include "arch.h"
+
+#if FALLOW_MODEL == FALLOW_MODEL_SINGLE
+
+#define fl_load_relaxed(p) (*(p))
+#define fl_load_acquire(p) (*(p))
+#define fl_store_relaxed(p, v) ((void)(*(p) = (v)))
+#define fl_store_release(p, v) ((void)(*(p) = (v)))
+/* Replaces *expected by *p and returns false unless they were equal. */
+#define fl_cas_acq_rel(p, expected, v) ((void)(expected), *(p) = (v), true)
+#define fl_cas_acquire(p, expected, v) fl_cas_acq_rel(p, expected, v)
+#define fl_cas_release(p, expected, v) fl_cas_acq_rel(p, expected, v)
+#define fl_add_relaxed(p, v) ((void)(*(p) += (v)))
+
+#else
+
+#define fl_load_relaxed(p) __atomic_load_n(p, __ATOMIC_RELAXED)
+#define fl_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define fl_store_relaxed(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
+#define fl_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define fl_cas_acq_rel(p, expected, v) \
+	__atomic_compare_exchange_n( \
+		p, expected, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+#define fl_cas_acquire(p, expected, v) \
+	__atomic_compare_exchange_n( \
+		p, expected, v, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)
+#define fl_cas_release(p, expected, v) \
+	__atomic_compare_exchange_n( \
+		p, expected, v, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
+#define fl_add_relaxed(p, v) \
+	((void)__atomic_fetch_add(p, v, __ATOMIC_RELAXED))
+
+#endif
+
+#endif

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fallow: a memory allocator for kernels and unikernels.
+ *
+ * What holds for every call, unless it says otherwise:
+ *
+ *   Units     Sizes and addresses are bytes; ranges are half-open.
+ *   Failure   Exhaustion is NULL, and the heap is as before.  Bad
+ *             configuration is an enum fallow_status.  Misuse (a double free,
+ *             a pointer that is not a block) is reported through the heap's
+ *             misuse hook, and the call then does nothing.
+ *   Contexts  boot: one CPU runs and nothing else uses the heap.  task:
+ *             ordinary code, interrupts on, may be preempted.  irq: an
+ *             interrupt handler, or interrupts masked.  In the model SINGLE
+ *             nothing may be called from irq; see arch.h for the models.
+ *   Locks     None of fallow's locks is held on return, nor while a hook or
+ *             the provider runs.
+ *   Time      A call that enters no provider is bounded.
+ */
+#ifndef FALLOW_FALLOW_H
+#define FALLOW_FALLOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <fallow/provider.h>
+#include <fallow/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FALLOW_VERSION_MAJOR 0
+#define FALLOW_VERSION_MINOR 1
+
+/* The most regions, and the most contexts, that one heap can have. */
+#define FALLOW_REGIONS_MAX 16
+#define FALLOW_CONTEXTS_MAX 1024
+
+/*
+ * A heap.  The embedder owns its storage, which must stay where it is from
+ * fallow_init() to fallow_fini(); what is inside is fallow's.
+ */
+#define FALLOW_HEAP_BYTES 2048
+struct fallow {
+	_Alignas(64) unsigned char opaque[FALLOW_HEAP_BYTES];
+};
+
+/* Per-call flags; 0 is the ordinary call. */
+enum fallow_flags {
+	/* No provider call and no waiting for a contended lock: NULL rather
+	 * than either.  Implies FALLOW_NORECLAIM. */
+	FALLOW_NOWAIT = 1u << 0,
+	/* Every byte of the block reads as zero; in a realloc, every byte
+	 * beyond the old usable size. */
+	FALLOW_ZERO = 1u << 1,
+	/* Before NULL, neither collect nor call the pressure hook. */
+	FALLOW_NORECLAIM = 1u << 2,
+};
+
+enum fallow_misuse_kind {
+	/* The block is free already. */
+	FALLOW_MISUSE_DOUBLE_FREE = 1,
+	/* The address belongs to no page and no span of this heap: it came
+	 * from elsewhere, or all around it was freed long ago. */
+	FALLOW_MISUSE_FOREIGN,
+	/* The address is inside a block, not at its begin. */
+	FALLOW_MISUSE_INTERIOR,
+	/* The address is in a page, where no block has been given out yet or
+	 * where none fits any more. */
+	FALLOW_MISUSE_UNFORMED,
+	/* A sized free whose size cannot be that of the block. */
+	FALLOW_MISUSE_WRONG_SIZE,
+	/* An alignment that is zero or no power of two. */
+	FALLOW_MISUSE_BAD_ALIGNMENT,
+	/* The provider or a hook called back into the heap that called it. */
+	FALLOW_MISUSE_REENTRY,
+	/* The index of the context is not below the heap's maximum. */
+	FALLOW_MISUSE_BAD_CONTEXT,
+	FALLOW_MISUSE_COUNT,
+};
+
+/* Returns a few words, such as "double free"; never NULL. */
+const char *fallow_misuse_text(enum fallow_misuse_kind kind);
+
+/* No context: the owner of a span, or of a page that nobody owns. */
+#define FALLOW_NO_CONTEXT UINT32_MAX
+
+/* What the misuse hook is told. */
+struct fallow_misuse {
+	enum fallow_misuse_kind kind;
+	/* The pointer that was passed (for BAD_ALIGNMENT, the alignment). */
+	uintptr_t address;
+	/* The begin of the block that the address is in; 0 if none. */
+	uintptr_t block;
+	/* The size of that block; 0 if none. */
+	size_t block_size;
+	/* The size that was passed to a sized free; else 0. */
+	size_t given_size;
+	/* The context that owns the page, or FALLOW_NO_CONTEXT. */
+	uint32_t owner;
+	/* The context that made the call. */
+	uint32_t context;
+	/* The return address of the public function that was misused. */
+	uintptr_t caller;
+};
+
+enum fallow_misuse_policy {
+	/* Call the hook, then go on as if the call had not been made. */
+	FALLOW_POLICY_REPORT = 0,
+	/* As REPORT, without calling the hook: only the counter moves. */
+	FALLOW_POLICY_LEAK,
+	/* Call the hook; if it returns, stop the CPU for good. */
+	FALLOW_POLICY_STOP,
+};
+
+struct fallow_config {
+	/* sizeof(struct fallow_config): lets the struct grow. */
+	size_t size;
+	/* Copied by fallow_init(); its ctx must outlive the heap. */
+	const struct fallow_provider *provider;
+	/*
+	 * The addresses that the heap may ever manage.  Class window: a
+	 * multiple of the granule; the tables take its head.  Class direct:
+	 * all that reserve() can return.  Class flat: all regions; size 0
+	 * takes the first region as the window.
+	 */
+	uintptr_t window_base;
+	size_t window_size;
+	/*
+	 * Classes direct and flat, optional: memory for the tables, so that
+	 * regions need not carry them; fallow_table_bytes() is always enough.
+	 * 64-byte aligned.  Stays the embedder's; fallow uses it until
+	 * fallow_fini().
+	 */
+	void *tables;
+	size_t tables_size;
+	/* The indices of contexts are below this; 1 to FALLOW_CONTEXTS_MAX. */
+	unsigned contexts;
+	enum fallow_misuse_policy misuse_policy;
+	/* Optional.  Must not call into the heap.  Called in the context of
+	 * the misusing call, without locks. */
+	void (*misuse)(void *ctx, const struct fallow_misuse *report);
+	void *misuse_ctx;
+	/*
+	 * Optional.  Called before an allocation of `size` bytes fails, task
+	 * context only, without locks; may free into the heap.  Returns
+	 * whether it is worth trying again.
+	 */
+	bool (*pressure)(void *ctx, size_t size);
+	void *pressure_ctx;
+	/* Any number that an attacker cannot guess, or 0: mixed into what
+	 * marks free blocks. */
+	uint64_t secret;
+};
+
+/*
+ * Makes *heap a heap with no memory but its tables.
+ * Fails (and says why) iff the configuration is wrong or, with
+ * FALLOW_NO_TABLE_MEMORY, its first tables cannot be had.
+ * Context: boot.  Calls: commit (window), reserve (direct).
+ */
+enum fallow_status fallow_init(
+	struct fallow *heap, const struct fallow_config *config)
+	__attribute__((warn_unused_result));
+
+/*
+ * Hands [base, base + size) to the heap.  Class window: addresses to commit
+ * from; what overlaps the tables at the window's head is left out.  Class
+ * flat: memory that is there; its head carries the tables it needs, unless
+ * config.tables has room.  Class direct: as flat, never released.  Bytes before
+ * the first and behind the last whole slice are not used.
+ * Fails iff: UNALIGNED (window only), RANGE_WRAPS, OUTSIDE_WINDOW,
+ * REGION_OVERLAPS, REGION_TOO_SMALL, TOO_MANY_REGIONS, NO_TABLE_MEMORY.
+ * Context: boot, or task in one context at a time.  Calls: commit (window).
+ */
+enum fallow_status fallow_add_region(
+	struct fallow *heap, uintptr_t base, size_t size)
+	__attribute__((warn_unused_result));
+
+/*
+ * Gives everything back, blocks in use too; *heap is plain storage again.
+ * Requires: no other context uses the heap.  Context: task.
+ * Calls: decommit, release.
+ */
+void fallow_fini(struct fallow *heap);
+
+/*
+ * Allocates at least `size` bytes, aligned to 16 and to the largest power of
+ * two, up to the slice, that divides fallow_good_size(size).  A size of 0 is
+ * a block of its own.
+ * Returns: the block, or NULL iff `size` is above FALLOW_SIZE_MAX or the
+ * memory is exhausted.
+ * Context: any.  Calls: commit or reserve; in task context also decommit or
+ * release, and the pressure hook, before NULL.
+ */
+#define FALLOW_SIZE_MAX (PTRDIFF_MAX)
+void *fallow_alloc(struct fallow *heap, size_t size)
+	__attribute__((malloc, alloc_size(2), warn_unused_result));
+void *fallow_alloc_flags(struct fallow *heap, size_t size, unsigned flags)
+	__attribute__((malloc, alloc_size(2), warn_unused_result));
+
+/* As fallow_alloc(), every byte zero. */
+void *fallow_zalloc(struct fallow *heap, size_t size)
+	__attribute__((malloc, alloc_size(2), warn_unused_result));
+
+/* As fallow_zalloc(count * size); NULL also iff the product overflows. */
+void *fallow_calloc(struct fallow *heap, size_t count, size_t size)
+	__attribute__((malloc, alloc_size(2, 3), warn_unused_result));
+
+/*
+ * As fallow_alloc(), aligned to `align`, a power of two of any size.
+ * Misuse: BAD_ALIGNMENT, and NULL.
+ */
+void *fallow_alloc_aligned(struct fallow *heap, size_t align, size_t size)
+	__attribute__((malloc, alloc_align(2), alloc_size(3),
+		warn_unused_result));
+void *fallow_alloc_aligned_flags(
+	struct fallow *heap, size_t align, size_t size, unsigned flags)
+	__attribute__((malloc, alloc_align(2), alloc_size(3),
+		warn_unused_result));
+
+/*
+ * Changes the size of a block, moving it if it must; the bytes up to the
+ * smaller size stay, and so does an alignment asked for when the block was
+ * allocated.  p NULL is fallow_alloc(size).  A size of 0 gives a block of the
+ * smallest size: it never frees.
+ * Returns: the block, or NULL iff it could not grow; the old one is intact.
+ * Misuse: as fallow_free(), and NULL.  Context, Calls: as fallow_alloc().
+ */
+void *fallow_realloc(struct fallow *heap, void *p, size_t size)
+	__attribute__((alloc_size(3), warn_unused_result));
+void *fallow_realloc_flags(
+	struct fallow *heap, void *p, size_t size, unsigned flags)
+	__attribute__((alloc_size(3), warn_unused_result));
+
+/*
+ * Frees a block; NULL does nothing.  It never needs memory.
+ * Misuse: DOUBLE_FREE, FOREIGN, INTERIOR, UNFORMED.
+ * Context: any but an NMI.  Calls: none.
+ */
+void fallow_free(struct fallow *heap, void *p);
+
+/*
+ * Frees a block whose size the caller knows: any size that an allocation or
+ * reallocation of this block was last asked for.
+ * Misuse: as fallow_free(), and WRONG_SIZE.
+ */
+void fallow_free_sized(struct fallow *heap, void *p, size_t size);
+
+/* Returns the bytes that the block can be used for; 0 for NULL.
+ * Misuse: as fallow_free(), and 0. */
+size_t fallow_usable_size(struct fallow *heap, const void *p);
+
+/* Returns the usable size of a block that fallow_alloc(size) would return;
+ * 0 iff `size` is above FALLOW_SIZE_MAX. */
+size_t fallow_good_size(size_t size) __attribute__((const));
+
+/* Whether the address is in a page or span of this heap.  Context: any. */
+bool fallow_owns(struct fallow *heap, const void *p);
+
+/*
+ * Gives back what holds no block: frees of other contexts are taken in, pages
+ * of this context (and of none) without a block are released, committed free
+ * slices are decommitted or released to the provider.
+ * Returns: the bytes given back to the provider.
+ * Context: task.  Calls: decommit, release, discard.
+ */
+size_t fallow_collect(struct fallow *heap);
+
+/*
+ * The calling context will not use the heap for long or ever: all its pages
+ * are handed to whoever needs them.  Its next use of the heap is legal.
+ * Context: any.  Calls: none.
+ */
+void fallow_offline(struct fallow *heap);
+
+/*
+ * Verifies every invariant of the heap.
+ * Requires: no other context uses the heap, no call is in progress.
+ * Returns: NULL if all hold, else the invariant that is broken, as it is
+ * written in the source; *where, if not NULL, is an address it is about.
+ * Context: any.  Time: proportional to the memory handed over.  Calls: none.
+ */
+const char *fallow_check(struct fallow *heap, uintptr_t *where)
+	__attribute__((warn_unused_result));
+
+enum fallow_item_kind {
+	/* A size-class page. */
+	FALLOW_ITEM_PAGE = 1,
+	FALLOW_ITEM_SPAN,
+	/* A block in use, inside the page last visited. */
+	FALLOW_ITEM_BLOCK,
+};
+
+struct fallow_item {
+	enum fallow_item_kind kind;
+	uintptr_t base;
+	/* Of the addresses it takes up. */
+	size_t size;
+	/* PAGE: of its blocks.  SPAN, BLOCK: usable bytes. */
+	size_t block_size;
+	/* PAGE: blocks in use, blocks ever formed, blocks that fit. */
+	uint32_t used, formed, capacity;
+	/* Bytes of it that are committed (not for BLOCK). */
+	size_t committed;
+	uint32_t owner;
+};
+
+/*
+ * Visits every page (in no stated order), each followed by its blocks in use
+ * in address order if `blocks`, and every span.  `visit` returns whether to
+ * go on and must not call into the heap.
+ * Requires: as fallow_check().  Returns: whether all was visited.
+ */
+bool fallow_walk(struct fallow *heap, bool blocks,
+	bool (*visit)(void *arg, const struct fallow_item *item), void *arg);
+
+/*
+ * What can be seen.  Bytes unless the name says otherwise.  "Now" values are
+ * exact when no other context is inside the heap; counters never fall.
+ */
+struct fallow_snapshot {
+	/* sizeof(struct fallow_snapshot), set by the caller. */
+	size_t size;
+	/* Now: addresses handed over by regions or reserved. */
+	size_t reserved;
+	/* Now: memory behind blocks, pages and free slices, without tables. */
+	size_t committed;
+	size_t committed_peak;
+	/* Now: memory of the heap's tables. */
+	size_t tables;
+	/* Now: usable bytes of blocks in use. */
+	size_t live;
+	/* The largest `live` seen at a slow path: at most the true peak, and
+	 * at least `live` at the last snapshot. */
+	size_t live_peak;
+	/* Now: blocks in use, pages, spans, chunks that hold any of them. */
+	size_t blocks, pages, spans, chunks;
+	/* Now: bytes of free blocks whose memory was given back. */
+	size_t holes;
+	/* Counters: provider calls of each kind, and what they moved. */
+	uint64_t commits, decommits, reserves, releases;
+	uint64_t committed_total, decommitted_total;
+	/* Counters: commits and reserves that had no memory; ranges refused. */
+	uint64_t no_memory, refusals;
+	/* Counters: allocations that returned NULL; misuses seen. */
+	uint64_t failures, misuses;
+	/* Counters: blocks freed by a context that did not own the page,
+	 * as taken in by the owner; pages abandoned; pages adopted. */
+	uint64_t remote_frees, abandoned, adopted;
+	/* Counter: entries into the allocation slow path. */
+	uint64_t slow_paths;
+};
+
+/* Fills *snapshot up to the size it says.  Context: any; time proportional
+ * to the number of pages.  Calls: none. */
+void fallow_snapshot(struct fallow *heap, struct fallow_snapshot *snapshot);
+
+/* One row of the per-class table. */
+struct fallow_class_row {
+	size_t block_size;
+	/* Usable by blocks of one page, its addresses. */
+	size_t page_size;
+	/* Now, as above. */
+	size_t pages, blocks_used, blocks_formed, committed;
+};
+
+/* Fills at most n rows, one a class in ascending size; returns how many
+ * classes there are. */
+size_t fallow_class_table(
+	struct fallow *heap, struct fallow_class_row *rows, size_t n);
+
+/* Prints the snapshot and the table of classes in use, as text with \n, one
+ * byte at a time.  Needs no memory.  `putc` must not call into the heap. */
+void fallow_print(
+	struct fallow *heap, void (*putc)(void *arg, char c), void *arg);
+
+/*
+ * Bytes of tables that a heap of class flat or direct with this window and
+ * number of contexts can need at most; see config.tables.
+ */
+size_t fallow_table_bytes(
+	uintptr_t window_base, size_t window_size, unsigned contexts)
+	__attribute__((const));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A spin lock that carries the interrupt state of its holder.
+ *
+ * Invariants: it is never held across a call out of the library (provider,
+ * hook), and taking it always succeeds or says that it did not.  Tickets keep
+ * it fair: the longest wait is the number of contexts times the longest hold.
+ */
+#ifndef CORE_LOCK_H
+#define CORE_LOCK_H
+
+#include "atomic.h"
+
+struct lock {
+	uint32_t next;    /* the ticket that the next taker draws */
+	uint32_t serving; /* the ticket whose holder is inside */
+};
+
+/* Afterwards the caller holds the lock; returns what lock_leave() needs. */
+static inline struct fl_port_state lock_take(struct lock *lock)
+{
+	struct fl_port_state state = fl_port_lock_enter();
+	uint32_t mine = fl_load_relaxed(&lock->next);
+
+	while (!fl_cas_acquire(&lock->next, &mine, mine + 1))
+		fl_port_pause();
+	/* Pairs with the release store in lock_leave(). */
+	while (fl_load_acquire(&lock->serving) != mine)
+		fl_port_pause();
+	return state;
+}
+
+/* Takes the lock iff nobody holds or awaits it; returns whether it did. */
+static inline bool lock_try(struct lock *lock, struct fl_port_state *state)
+{
+	uint32_t mine;
+
+	*state = fl_port_lock_enter();
+	mine = fl_load_acquire(&lock->serving);
+	if (fl_load_relaxed(&lock->next) == mine &&
+		fl_cas_acquire(&lock->next, &mine, mine + 1))
+		return true;
+	fl_port_lock_leave(*state);
+	return false;
+}
+
+/* Afterwards the next taker is inside, and interrupts are as before. */
+static inline void lock_leave(struct lock *lock, struct fl_port_state state)
+{
+	fl_store_release(&lock->serving, lock->serving + 1);
+	fl_port_lock_leave(state);
+}
+
+/* For assertions: whether somebody holds the lock. */
+static inline bool lock_held(const struct lock *lock)
+{
+	return fl_load_relaxed(&lock->next) != fl_load_relaxed(&lock->serving);
+}
+
+#endif
