@@ -36,6 +36,13 @@ unsigned test_failures(void);
 /* Marks the running test as skipped, with the reason. */
 void test_skip(const char *why);
 
+/* The command that runs a failed test again, "" if none: it is printed as
+ * given, " TEST=name SEED=n" is inserted between the two parts. */
+extern const char *test_again_head;
+extern const char *test_again_tail;
+/* Where everything is printed; host_main.c or guest_main.c defines it. */
+void test_write(const char *text, size_t size);
+
 /* Runs the program's tests; returns the exit status. */
 int test_main(const char *filter, uint64_t seed);
 

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+#
+# fallow's build.  `make help` says what can be asked for.
+#
+# Everything that is made goes to build/, in build/<arch>-<flavour>/ what is
+# compiled in one way: the archives, and the programs and images linked with
+# them.  One Makefile and the two it includes know all of it; the parts that
+# a board knows about itself are in boards/<board>/board.mk, the lists of tests
+# and what they run on are in tests/tests.mk.
+
+MAKEFLAGS += --no-builtin-rules --no-builtin-variables
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := lib
+
+# As many jobs as there are processors, unless the caller says how many.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+ifeq ($(filter -j%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(JOBS)
+endif
+
+# ---------------------------------------------------------------- settings --
+
+# The board of `run`, `guest` and `image`: q35 or virt.
+BOARD ?= q35
+# The guest's memory and its number of CPUs.
+MEM ?= 64M
+CPUS ?= 1
+# The trace that `run` replays: tests/traces/$(TRACE).trace
+TRACE ?= cc1
+# Which tests to run (part of a name), and the seed of their random numbers.
+TEST ?=
+SEED ?= 1
+# Optimisation and the context model of the archives of `lib`.
+OPT ?= -O2
+MODEL ?= IRQ
+# More flags for everything that is compiled.
+CFLAGS ?=
+# V=1 prints the commands.
+V ?= 0
+
+HOST_CPU := $(shell uname -m)
+X86_64_CROSS ?= $(if $(filter x86_64,$(HOST_CPU)),,x86_64-linux-gnu-)
+AARCH64_CROSS ?= $(if $(filter aarch64,$(HOST_CPU)),,aarch64-linux-gnu-)
+HOST_CC ?= gcc
+CLANG ?= clang
+
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) '$(strip $(2))';)
+comma := ,
+
+# ----------------------------------------------------------------- flags --
+
+INCLUDES := -Icore/include -Icore -Iarch -Iboards -Itests/support
+WARNINGS := -Wall -Wextra -Werror -Wundef -Wshadow -Wstrict-prototypes \
+	-Wmissing-prototypes -Wvla -Wwrite-strings
+COMMON := -std=c11 -g $(WARNINGS) $(INCLUDES) -MMD -MP
+
+# What runs without an operating system.  No stack protector: its symbols are
+# the embedder's, and the archive needs no more than tests/support/undefined.txt.
+FREESTANDING := -ffreestanding -nostdlib -fno-stack-protector \
+	-fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections
+# At most 2 KiB of stack a call: no single frame may have that much.
+FRAMES := -Wframe-larger-than=2048
+
+x86_64_FLAGS := -m64 -mno-red-zone -mcmodel=kernel -mgeneral-regs-only \
+	-fno-pic -fcf-protection=none
+aarch64_FLAGS := -mgeneral-regs-only -fno-pic
+# Of gcc alone: clang has no outline atomics to begin with on this target.
+aarch64_GCC_FLAGS := -mno-outline-atomics
+x86_64_CC := $(X86_64_CROSS)gcc
+aarch64_CC := $(AARCH64_CROSS)gcc
+x86_64_CLANG := $(CLANG) --target=x86_64-none-elf
+aarch64_CLANG := $(CLANG) --target=aarch64-none-elf
+x86_64_BIN := $(X86_64_CROSS)
+aarch64_BIN := $(AARCH64_CROSS)
+host_BIN :=
+
+HOSTED := -pthread -DFALLOW_DEBUG=1
+HOST_PORT := -DFALLOW_PORT_HEADER='"host/port.h"'
+
+# ---------------------------------------------------------------- sources --
+
+CORE_SRCS := $(sort $(wildcard core/*.c))
+SHIM_SRCS := $(sort $(wildcard core/shim/*.c))
+x86_64_SRCS := $(sort $(wildcard arch/x86_64/*.c))
+aarch64_SRCS := $(sort $(wildcard arch/aarch64/*.c))
+host_SRCS := $(sort $(wildcard arch/host/*.c))
+
+# ---------------------------------------------------------------- flavours --
+
+# $(call flavour,DIR,ARCH,COMPILER,FLAGS): build/DIR/libfallow.a and
+# libfallow-malloc.a, and the rules for everything else compiled this way.
+FLAVOURS :=
+define flavour
+FLAVOURS += $(1)
+$(1)_ARCH := $(2)
+$(1)_CC := $(3)
+$(1)_CFLAGS := $$(COMMON) $(4) $$(CFLAGS)
+$(1)_LIB := build/$(1)/libfallow.a
+build/$(1)/libfallow.a: $$(patsubst %.c,build/$(1)/%.o,$(CORE_SRCS) $($(2)_SRCS))
+build/$(1)/libfallow-malloc.a: $$(patsubst %.c,build/$(1)/%.o,$(SHIM_SRCS))
+build/$(1)/%.a:
+	@mkdir -p $$(@D)
+	$$(call say,AR,$$@)rm -f $$@ && $($(2)_BIN)ar crD $$@ $$(filter %.o,$$^)
+build/$(1)/%.o: %.c Makefile | deps
+	@mkdir -p $$(@D)
+	$$(call say,CC,$$< ($(1)))$(3) $$($(1)_CFLAGS) -Iarch/$(2)/include \
+		-c -o $$@ $$<
+build/$(1)/%.o: %.S Makefile | deps
+	@mkdir -p $$(@D)
+	$$(call say,AS,$$< ($(1)))$(3) $$(filter-out -std=c11,$$($(1)_CFLAGS)) \
+		-Iarch/$(2)/include -c -o $$@ $$<
+endef
+
+# The archives an embedder links: no assertions.
+$(eval $(call flavour,x86_64-bare,x86_64,$(x86_64_CC),$(FREESTANDING) $(FRAMES) $(x86_64_FLAGS) $(OPT) -DFALLOW_MODEL=FALLOW_MODEL_$(MODEL)))
+$(eval $(call flavour,aarch64-bare,aarch64,$(aarch64_CC),$(FREESTANDING) $(FRAMES) $(aarch64_FLAGS) $(aarch64_GCC_FLAGS) $(OPT) -DFALLOW_MODEL=FALLOW_MODEL_$(MODEL)))
+
+include $(wildcard boards/*/board.mk)
+include tests/tests.mk
+
+# ----------------------------------------------------------------- targets --
+
+.PHONY: lib
+lib: $(foreach a,x86_64 aarch64,build/$(a)-bare/libfallow.a \
+	build/$(a)-bare/libfallow-malloc.a) ## both archives for both CPUs
+
+.PHONY: deps
+deps: ## make sure of the tools, installing what is missing if allowed
+	@NO_INSTALL=$(NO_INSTALL) tests/deps
+
+.PHONY: clean
+clean: ## remove build/
+	rm -rf build
+
+.PHONY: help
+help: ## this text
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' \
+		$(MAKEFILE_LIST)
+
+-include $(foreach f,$(FLAVOURS),$(shell find build/$(f) -name '*.d' 2>/dev/null))
