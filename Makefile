@@ -27,6 +27,8 @@ BOARD ?= q35
 # The guest's memory and its number of CPUs.
 MEM ?= 64M
 CPUS ?= 1
+# A CPU model of QEMU, if not the board's own.
+MODEL_CPU ?=
 # The trace that `run` replays: tests/traces/$(TRACE).trace
 TRACE ?= cc1
 # Which tests to run (part of a name), and the seed of their random numbers.
@@ -52,7 +54,9 @@ comma := ,
 
 # ----------------------------------------------------------------- flags --
 
-INCLUDES := -Icore/include -Icore -Iarch -Iboards -Itests/support
+# Only public headers are found in angle brackets: core/string.h is not <string.h>.
+INCLUDES := -Icore/include -iquote core -iquote arch -iquote boards \
+	-iquote tests/support
 WARNINGS := -Wall -Wextra -Werror -Wundef -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -Wvla -Wwrite-strings
 COMMON := -std=c11 -g $(WARNINGS) $(INCLUDES) -MMD -MP
@@ -127,9 +131,13 @@ include tests/tests.mk
 lib: $(foreach a,x86_64 aarch64,build/$(a)-bare/libfallow.a \
 	build/$(a)-bare/libfallow-malloc.a) ## both archives for both CPUs
 
+# `make run` must not ask for what only the tests need.
+DEPS := $(sort $(foreach g,$(or $(MAKECMDGOALS),lib), \
+	$(if $(filter lib,$(g)),lib,$(if $(filter run,$(g)),run-$(BOARD),test))))
+
 .PHONY: deps
-deps: ## make sure of the tools, installing what is missing if allowed
-	@NO_INSTALL=$(NO_INSTALL) tests/deps
+deps: ## make sure of the tools; NO_INSTALL=1 never installs
+	@NO_INSTALL='$(NO_INSTALL)' tests/deps $(DEPS)
 
 .PHONY: clean
 clean: ## remove build/

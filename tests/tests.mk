@@ -2,25 +2,40 @@
 #
 # What is tested, compiled in which ways, and on what it runs.
 #
-#   tests/unit/test_*.c   host programs, in UNIT_FLAVOURS (and, without contexts,
-#                         in the model SINGLE)
+#   tests/unit/test_*.c   host programs, in each of UNIT_FLAVOURS
 #   tests/unit/fake_*.c   host programs over tests/support/port_fake.h, where a
 #                         test sets the context and the interrupt flag itself
 #   tests/stress/*.c      threaded host programs, under the thread sanitizer too
 #   tests/misuse/*.c      host programs whose output is tests/misuse/*.expected
 #   tests/guest/*.c       images, linked with each board's start-up code; a name
 #                         that ends in _x86_64 or _aarch64 is of that CPU alone
+#
+# An image's settings are variables with its name in front:
+#   NAME_MEMS     the memories it runs with (default: GUEST_MEMS)
+#   NAME_SECONDS  after which it is killed and has failed (default: 120)
+#   NAME_LIB      `bare` links the archives without assertions
+
+GUEST_MEMS := 16M 64M 512M
+# CPU models beside the board's own, each with the first of the memories.
+q35_MODELS := qemu64
+virt_MODELS := cortex-a72
+replay_LIB := bare
+
+# ---------------------------------------------------------------- flavours --
+
+UNIT_FLAVOURS := host-gcc host-clang host-single
 
 ASAN := -fsanitize=address$(comma)undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
 TSAN := -fsanitize=thread -fno-omit-frame-pointer
-model = -DFALLOW_MODEL=FALLOW_MODEL_$(1)
 FAKE_PORT := -DFALLOW_PORT_HEADER='"port_fake.h"'
+model = -DFALLOW_MODEL=FALLOW_MODEL_$(1)
+hosted = $(HOSTED) $(HOST_PORT) $(call model,$(1))
 
-$(eval $(call flavour,host-gcc,host,$(HOST_CC),-O1 $(ASAN) $(HOSTED) $(HOST_PORT) $(call model,THREAD)))
-$(eval $(call flavour,host-clang,host,$(CLANG),-O2 $(HOSTED) $(HOST_PORT) $(call model,THREAD)))
-$(eval $(call flavour,host-tsan,host,$(HOST_CC),-O1 $(TSAN) $(HOSTED) $(HOST_PORT) $(call model,THREAD)))
-$(eval $(call flavour,host-single,host,$(HOST_CC),-O2 $(HOSTED) $(HOST_PORT) $(call model,SINGLE)))
+$(eval $(call flavour,host-gcc,host,$(HOST_CC),-O1 $(ASAN) $(call hosted,THREAD)))
+$(eval $(call flavour,host-clang,host,$(CLANG),-O2 $(call hosted,THREAD)))
+$(eval $(call flavour,host-tsan,host,$(HOST_CC),-O1 $(TSAN) $(call hosted,THREAD)))
+$(eval $(call flavour,host-single,host,$(HOST_CC),-O2 $(call hosted,SINGLE)))
 $(eval $(call flavour,host-fake,host,$(HOST_CC),-O1 $(ASAN) $(HOSTED) $(FAKE_PORT) $(call model,IRQ)))
 
 # Images are linked with archives that have their assertions on.
@@ -28,12 +43,41 @@ debug = $(FREESTANDING) $(OPT) -DFALLOW_DEBUG=1 $(call model,IRQ)
 $(eval $(call flavour,x86_64-debug,x86_64,$(x86_64_CC),$(debug) $(x86_64_FLAGS)))
 $(eval $(call flavour,aarch64-debug,aarch64,$(aarch64_CC),$(debug) $(aarch64_FLAGS) $(aarch64_GCC_FLAGS)))
 
+# Other ways in which an embedder may compile the archives: each must compile
+# without a warning, and need and define no other symbols.  Those of a kernel
+# made from Limine's template are its own, with each compiler.
+LIMINE := -std=gnu11 -O2 -pipe -ffreestanding -fno-stack-protector \
+	-fno-stack-check -fno-lto -fno-PIC -ffunction-sections \
+	-fdata-sections -m64 -march=x86-64 -mabi=sysv -mno-80387 -mno-mmx \
+	-mno-sse -mno-sse2 -mno-red-zone -mcmodel=kernel
+bare = $(FREESTANDING) $($(1)_FLAGS) $(call model,$(2))
+gcc_flags = $(aarch64_GCC_FLAGS)
+
+$(eval $(call flavour,x86_64-limine,x86_64,$(x86_64_CC),$(LIMINE)))
+$(eval $(call flavour,x86_64-limine-clang,x86_64,$(x86_64_CLANG),$(LIMINE)))
+$(eval $(call flavour,x86_64-pie,x86_64,$(x86_64_CC),$(FREESTANDING) -mno-red-zone -mgeneral-regs-only -O2 -fPIE))
+$(eval $(call flavour,x86_64-clang,x86_64,$(x86_64_CLANG),$(call bare,x86_64,IRQ) $(FRAMES) -O2))
+$(eval $(call flavour,aarch64-clang,aarch64,$(aarch64_CLANG),$(call bare,aarch64,IRQ) $(FRAMES) -O2))
+$(eval $(call flavour,x86_64-O0,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O0))
+$(eval $(call flavour,aarch64-O0,aarch64,$(aarch64_CC),$(call bare,aarch64,IRQ) $(gcc_flags) -O0))
+$(eval $(call flavour,x86_64-Os,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -Os))
+$(eval $(call flavour,aarch64-Os,aarch64,$(aarch64_CC),$(call bare,aarch64,IRQ) $(gcc_flags) -Os))
+$(eval $(call flavour,x86_64-single,x86_64,$(x86_64_CC),$(call bare,x86_64,SINGLE) -O2))
+$(eval $(call flavour,aarch64-thread,aarch64,$(aarch64_CC),$(call bare,aarch64,THREAD) $(gcc_flags) -O2))
+$(eval $(call flavour,x86_64-template,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_PORT_HEADER='"template/port.h"'))
+ARCHIVE_FLAVOURS := $(filter x86_64-% aarch64-%,$(FLAVOURS))
+ARCHIVES := $(foreach f,$(ARCHIVE_FLAVOURS),build/$(f)/libfallow.a \
+	build/$(f)/libfallow-malloc.a)
+
+.PHONY: archives
+archives: $(ARCHIVES) ## the archives, compiled in every way that is tested
+
 # ---------------------------------------------------------- host programs --
 
 # Archives, of which a program's link takes what it needs: one that has a main()
 # or guest_main() of its own gets no other.  Listed first: what needs a host.
 HOST_SUPPORT := $(filter tests/support/host_% tests/support/sim% \
-	tests/support/misuse% tests/support/port_%, \
+	tests/support/misuse% tests/support/port_% tests/support/fake%, \
 	$(wildcard tests/support/*.c))
 GUEST_SUPPORT := $(filter-out $(HOST_SUPPORT), \
 	$(sort $(wildcard tests/support/*.c)))
@@ -57,7 +101,9 @@ endef
 UNIT_SRCS := $(sort $(wildcard tests/unit/test_*.c))
 FAKE_SRCS := $(sort $(wildcard tests/unit/fake_*.c))
 STRESS_SRCS := $(sort $(wildcard tests/stress/*.c))
-$(eval $(call programs,host-gcc,$(UNIT_SRCS) $(STRESS_SRCS)))
+MISUSE_SRCS := $(sort $(wildcard tests/misuse/*.c))
+REPLAY_SRCS := $(wildcard tests/traces/replay_host.c)
+$(eval $(call programs,host-gcc,$(UNIT_SRCS) $(STRESS_SRCS) $(MISUSE_SRCS) $(REPLAY_SRCS)))
 $(eval $(call programs,host-clang,$(UNIT_SRCS)))
 $(eval $(call programs,host-single,$(UNIT_SRCS)))
 $(eval $(call programs,host-tsan,$(STRESS_SRCS)))
@@ -70,15 +116,15 @@ programs: $(PROGRAMS) ## all test programs of the host
 
 GUEST_SRCS := $(filter-out tests/guest/picolibc.c, \
 	$(sort $(wildcard tests/guest/*.c)))
-BOARDS := $(patsubst boards/%/board.mk,%,$(sort $(wildcard boards/*/board.mk)))
-# The archives of an image are those with assertions, unless it says `bare`.
-replay_LIB := bare
+BOARDS := $(filter-out linux, \
+	$(patsubst boards/%/board.mk,%,$(sort $(wildcard boards/*/board.mk))))
 image_lib = $(or $($(1)_LIB),debug)
 
-x86_64_LD := $(X86_64_CROSS)ld -m elf_x86_64
-aarch64_LD := $(AARCH64_CROSS)ld -m aarch64elf
+x86_64_LD := $(x86_64_BIN)ld -m elf_x86_64
+aarch64_LD := $(aarch64_BIN)ld -m aarch64elf
 
 # $(call image,BOARD,NAME,ARCH,FLAVOUR): build/BOARD/NAME.elf
+IMAGES :=
 define image
 IMAGES += build/$(1)/$(2).elf
 build/$(1)/$(2).elf: $(patsubst %,build/$(4)/%.o,$(basename \
@@ -92,18 +138,128 @@ build/$(1)/$(2).elf: $(patsubst %,build/$(4)/%.o,$(basename \
 		--end-group
 endef
 
-# $(call board,BOARD,ARCH): every image that is for this CPU.
-define board
-$(foreach n,$(patsubst tests/guest/%.c,%,$(call guests_of,$(2))), \
-	$(eval $(call image,$(1),$(n),$(2),$(2)-$(call image_lib,$(n)))))
-endef
-guests_of = $(filter-out $(filter-out %_$(1).c, \
-	$(filter %_x86_64.c %_aarch64.c,$(GUEST_SRCS))),$(GUEST_SRCS))
-$(foreach b,$(BOARDS),$(call board,$(b),$($(b)_ARCH)))
-
-.PHONY: images
-images: $(IMAGES) ## all images of both boards
+# The images for a CPU, by name.
+guests_of = $(patsubst tests/guest/%.c,%,$(filter-out $(filter-out %_$(1).c, \
+	$(filter %_x86_64.c %_aarch64.c,$(GUEST_SRCS))),$(GUEST_SRCS)))
+$(foreach b,$(BOARDS),$(foreach n,$(call guests_of,$($(b)_ARCH)), \
+	$(eval $(call image,$(b),$(n),$($(b)_ARCH),$($(b)_ARCH)-$(call image_lib,$(n))))))
 
 $(foreach f,x86_64-debug x86_64-bare aarch64-debug aarch64-bare, \
 	$(eval build/$(f)/libguest.a: \
 		$(patsubst %.c,build/$(f)/%.o,$(GUEST_SUPPORT))))
+
+.PHONY: images
+images: $(IMAGES) ## all images of both boards
+
+# $(call qemu,BOARD,IMAGE,MEM,CPU MODEL): the command that boots it.
+qemu = $($(1)_QEMU) -m $(3) $(if $(4),-cpu $(4)) -smp $(CPUS) \
+	$(if $(filter 1,$(GDB)),-s -S) -kernel build/$(1)/$(2).elf
+
+# -------------------------------------------------------------------- plan --
+
+# tests/run reads jobs as lines of seven fields parted by tabs.
+tab := $(shell printf '\t')
+define newline
+
+
+endef
+# $(call job,KIND,NAME,SECONDS,AGAIN,STATUS,EXPECT,COMMAND)
+job = $(strip $(1))$(tab)$(strip $(2))$(tab)$(strip $(3))$(tab)$(strip $(4))$(tab)$(strip $(5))$(tab)$(strip $(6))$(tab)$(strip $(7))$(newline)
+
+# The thread sanitizer's shadow needs addresses where it expects them.
+host-tsan_RUN := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+# $(call program_job,FLAVOUR,PROGRAM)
+program_job = $(call job,program,$(1) $(notdir $(2)),180, \
+	make program FLAVOUR=$(1) PROGRAM=$(notdir $(2)),s,, \
+	$($(1)_RUN) $(2))
+UNIT_JOBS = $(foreach f,$(UNIT_FLAVOURS) host-fake host-tsan, \
+	$(foreach p,$(filter build/$(f)/tests/unit/% build/$(f)/tests/stress/%, \
+	$($(f)_PROGRAMS)),$(call program_job,$(f),$(p))))
+
+MISUSE_JOBS = $(foreach p,$(patsubst tests/misuse/%.c,%,$(MISUSE_SRCS)), \
+	$(call job,expect,misuse $(p),60, \
+	make program FLAVOUR=host-gcc PROGRAM=$(p),s, \
+	tests/misuse/$(p).expected,build/host-gcc/tests/misuse/$(p)))
+
+# $(call guest_job,BOARD,IMAGE,MEM,CPU MODEL)
+guest_job = $(call job,guest,$(1) $(2) $(3) $(4), \
+	$(or $($(2)_SECONDS),120), \
+	make guest BOARD=$(1) IMAGE=$(2) MEM=$(3) $(if $(4),MODEL_CPU=$(4)), \
+	$($(1)_MAP_STATUS),,$(call qemu,$(1),$(2),$(3),$(4)))
+mems_of = $(or $($(1)_MEMS),$(GUEST_MEMS))
+GUEST_JOBS = $(foreach b,$(BOARDS), \
+	$(foreach n,$(filter-out replay,$(call guests_of,$($(b)_ARCH))), \
+	$(foreach m,$(call mems_of,$(n)),$(call guest_job,$(b),$(n),$(m),)) \
+	$(foreach c,$($(b)_MODELS), \
+		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),$(c)))))
+
+# Instructions are counted: with them as the clock, a run repeats exactly.
+ICOUNT := -icount shift=0
+# $(call replay_command,BOARD,TRACE)
+replay_command = $(call qemu,$(1),replay,$(MEM),$(MODEL_CPU)) $(ICOUNT) \
+	-fw_cfg name=opt/fallow/args$(comma)string=name=$(2) \
+	-fw_cfg name=opt/fallow/trace$(comma)file=tests/traces/$(2).trace
+replay_job = $(call job,replay,replay $(1) $(2),600, \
+	make run BOARD=$(1) TRACE=$(2),$($(1)_MAP_STATUS),, \
+	$(call replay_command,$(1),$(2)))
+TRACES := $(patsubst tests/traces/%.trace,%,$(sort $(wildcard tests/traces/*.trace)))
+# The trace that is replayed on the boards too.
+SMALL_TRACE ?= $(firstword $(TRACES))
+REPLAY_JOBS = $(if $(wildcard tests/guest/replay.c),$(if $(SMALL_TRACE), \
+	$(foreach b,$(BOARDS),$(call replay_job,$(b),$(SMALL_TRACE))))) \
+	$(foreach t,$(if $(REPLAY_SRCS),$(TRACES)),$(call job,replay, \
+	replay host $(t),300,make replay-host TRACE=$(t),s,, \
+	build/host-gcc/tests/traces/replay_host tests/traces/$(t).trace))
+
+# $(call check_job,NAME,ARGUMENTS)
+check_job = $(call job,check,$(1),120,make check CHECK='$(strip $(2))',s,, \
+	tests/check $(2))
+CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
+	$(call check_job,symbols $(f),symbols build/$(f))) \
+	$(call check_job,archive size,size build/x86_64-Os build/aarch64-Os) \
+	$(call check_job,headers,headers $(HOST_CC) $(CLANG)) \
+	$(call check_job,purity,purity) \
+	$(call check_job,stack,stack '$(HOST_CC)')
+
+PLAN = $(UNIT_JOBS)$(MISUSE_JOBS)$(GUEST_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
+
+# ----------------------------------------------------------------- targets --
+
+.PHONY: test
+test: programs images archives ## everything; TEST=part of a name, SEED=n
+	$(file >build/test.plan,$(PLAN))
+	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan build/test.plan
+
+.PHONY: unit
+unit: programs ## the host's test programs alone
+	$(file >build/unit.plan,$(UNIT_JOBS)$(MISUSE_JOBS))
+	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan build/unit.plan
+
+.PHONY: guests
+guests: images ## the images of both boards alone
+	$(file >build/guests.plan,$(GUEST_JOBS))
+	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan build/guests.plan
+
+.PHONY: program
+PROGRAM_PATH = $(filter %/$(PROGRAM),$($(FLAVOUR)_PROGRAMS))
+program: $(PROGRAM_PATH) ## one program: PROGRAM=test_frames FLAVOUR=host-gcc
+	@$(if $(PROGRAM_PATH),,echo "no PROGRAM=$(PROGRAM) in FLAVOUR=$(FLAVOUR)"; exit 2;) \
+	TEST='$(TEST)' SEED='$(SEED)' $($(FLAVOUR)_RUN) $(PROGRAM_PATH)
+
+.PHONY: guest
+guest: build/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= GDB=1
+	$(file >build/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(MEM),$(MODEL_CPU)))
+	@TEST='$(TEST)' SEED='$(SEED)' tests/run one build/one.plan
+
+.PHONY: check
+check: archives ## one check of the archives and sources: CHECK='symbols build/x86_64-bare'
+	@tests/check $(CHECK)
+
+.PHONY: run
+run: build/$(BOARD)/replay.elf ## replay a real program's allocations: BOARD=, TRACE=
+	$(file >build/one.plan,$(call replay_job,$(BOARD),$(TRACE)))
+	@tests/run one build/one.plan
+
+.PHONY: replay-host
+replay-host: build/host-gcc/tests/traces/replay_host ## the same without QEMU: TRACE=
+	@$< tests/traces/$(TRACE).trace

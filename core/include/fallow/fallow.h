@@ -44,7 +44,7 @@ extern "C" {
  */
 #define FALLOW_HEAP_BYTES 2048
 struct fallow {
-	_Alignas(64) unsigned char opaque[FALLOW_HEAP_BYTES];
+	__attribute__((aligned(64))) unsigned char opaque[FALLOW_HEAP_BYTES];
 };
 
 /* Per-call flags; 0 is the ordinary call. */
