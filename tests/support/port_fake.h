@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A port for deterministic tests of many contexts on one thread, in the model
+ * IRQ; selected by FALLOW_PORT_HEADER.
+ *
+ * A test says which context runs and whether interrupts are on, and sees
+ * whether every enter had its leave, in the right order, and restored what it
+ * found.  A wait that no other execution can end ends the program by name.
+ *
+ * An *execution* is what test_port_begin() opens and test_port_end() closes: an
+ * interrupt handler on the same CPU, or code on another CPU, that runs in the
+ * middle of what was running.  It is legal where a real one would be: anywhere
+ * for another CPU that needs no lock; with interrupts on for a handler.
+ */
+#ifndef PORT_FAKE_H
+#define PORT_FAKE_H
+
+#include "fake.h"
+
+/* state.flags: bit 0 whether interrupts were on, above it the depth before. */
+static inline struct fl_port_state fl_port_enter(void)
+{
+	struct fl_port_state state = {
+		(uintptr_t)test_port.depth << 1 | test_port.irqs_on
+	};
+
+	test_port.irqs_on = false;
+	test_port.depth++;
+	test_port.pauses = 0;
+	return state;
+}
+
+static inline void fl_port_leave(struct fl_port_state state)
+{
+	if (test_port.depth == 0 || test_port.depth - 1 != state.flags >> 1)
+		test_port_crime("a leave that is not of the last enter");
+	if (test_port.irqs_on)
+		test_port_crime("interrupts came on between enter and leave");
+	test_port.depth = (unsigned)(state.flags >> 1);
+	test_port.irqs_on = state.flags & 1;
+}
+
+static inline bool fl_port_may_wait(struct fl_port_state state)
+{
+	return state.flags & 1;
+}
+
+static inline unsigned fl_port_context(void)
+{
+	if (test_port.irqs_on)
+		test_port_crime("the context is read where it may change");
+	return test_port.context;
+}
+
+static inline struct fl_port_state fl_port_lock_enter(void)
+{
+	struct fl_port_state state = fl_port_enter();
+
+	test_port.locks++;
+	return state;
+}
+
+static inline void fl_port_lock_leave(struct fl_port_state state)
+{
+	if (test_port.locks == 0)
+		test_port_crime("a lock left that was not taken");
+	else
+		test_port.locks--;
+	fl_port_leave(state);
+}
+
+/* No other execution can run: what waits longer than this waits for itself. */
+#define TEST_PORT_PAUSES 1000000
+
+static inline void fl_port_pause(void)
+{
+	if (++test_port.pauses > TEST_PORT_PAUSES)
+		test_port_hang();
+}
+
+_Noreturn static inline void fl_port_halt(void)
+{
+	if (test_port.halt)
+		test_port.halt();
+	test_port_halted();
+}
+
+#endif
