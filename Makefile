@@ -24,8 +24,8 @@ endif
 
 # The board of `run`, `guest` and `image`: q35 or virt.
 BOARD ?= q35
-# The guest's memory and its number of CPUs.
-MEM ?= 64M
+# The guest's memory (default: 64M, for `run` 256M) and its number of CPUs.
+MEM ?=
 CPUS ?= 1
 # A CPU model of QEMU, if not the board's own.
 MODEL_CPU ?=
@@ -105,7 +105,7 @@ $(1)_CFLAGS := $$(COMMON) $(4) $$(CFLAGS)
 $(1)_LIB := build/$(1)/libfallow.a
 build/$(1)/libfallow.a: $$(patsubst %.c,build/$(1)/%.o,$(CORE_SRCS) $($(2)_SRCS))
 build/$(1)/libfallow-malloc.a: $$(patsubst %.c,build/$(1)/%.o,$(SHIM_SRCS))
-build/$(1)/%.a:
+build/$(1)/%.a: | deps
 	@mkdir -p $$(@D)
 	$$(call say,AR,$$@)rm -f $$@ && $($(2)_BIN)ar crD $$@ $$(filter %.o,$$^)
 build/$(1)/%.o: %.c Makefile | deps
@@ -128,8 +128,9 @@ include tests/tests.mk
 # ----------------------------------------------------------------- targets --
 
 .PHONY: lib
-lib: $(foreach a,x86_64 aarch64,build/$(a)-bare/libfallow.a \
-	build/$(a)-bare/libfallow-malloc.a) ## both archives for both CPUs
+LIBS := $(foreach a,x86_64 aarch64,build/$(a)-bare/libfallow.a \
+	build/$(a)-bare/libfallow-malloc.a)
+lib: $(LIBS) ## both archives for both CPUs; MODEL=, OPT=, CFLAGS=
 
 # `make run` must not ask for what only the tests need.
 DEPS := $(sort $(foreach g,$(or $(MAKECMDGOALS),lib), \

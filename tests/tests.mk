@@ -64,6 +64,8 @@ $(eval $(call flavour,x86_64-Os,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -Os)
 $(eval $(call flavour,aarch64-Os,aarch64,$(aarch64_CC),$(call bare,aarch64,IRQ) $(gcc_flags) -Os))
 $(eval $(call flavour,x86_64-single,x86_64,$(x86_64_CC),$(call bare,x86_64,SINGLE) -O2))
 $(eval $(call flavour,aarch64-thread,aarch64,$(aarch64_CC),$(call bare,aarch64,THREAD) $(gcc_flags) -O2))
+$(eval $(call flavour,x86_64-nochecks,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_CHECKS=0))
+$(eval $(call flavour,x86_64-slice12,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_SLICE_LOG2=12))
 $(eval $(call flavour,x86_64-template,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_PORT_HEADER='"template/port.h"'))
 ARCHIVE_FLAVOURS := $(filter x86_64-% aarch64-%,$(FLAVOURS))
 ARCHIVES := $(foreach f,$(ARCHIVE_FLAVOURS),build/$(f)/libfallow.a \
@@ -195,9 +197,11 @@ GUEST_JOBS = $(foreach b,$(BOARDS), \
 
 # Instructions are counted: with them as the clock, a run repeats exactly.
 ICOUNT := -icount shift=0
+# A terminal shows more than a file.
+GRAPH = $(if $(MAKE_TERMOUT),colour utf8)
 # $(call replay_command,BOARD,TRACE)
-replay_command = $(call qemu,$(1),replay,$(MEM),$(MODEL_CPU)) $(ICOUNT) \
-	-fw_cfg name=opt/fallow/args$(comma)string=name=$(2) \
+replay_command = $(call qemu,$(1),replay,$(or $(MEM),256M),$(MODEL_CPU)) \
+	$(ICOUNT) -fw_cfg name=opt/fallow/args$(comma)string='$(GRAPH)' \
 	-fw_cfg name=opt/fallow/trace$(comma)file=tests/traces/$(2).trace
 replay_job = $(call job,replay,replay $(1) $(2),600, \
 	make run BOARD=$(1) TRACE=$(2),$($(1)_MAP_STATUS),, \
@@ -219,6 +223,7 @@ CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 	$(call check_job,archive size,size build/x86_64-Os build/aarch64-Os) \
 	$(call check_job,headers,headers $(HOST_CC) $(CLANG)) \
 	$(call check_job,purity,purity) \
+	$(call check_job,runner,runner) \
 	$(call check_job,stack,stack '$(HOST_CC)')
 
 PLAN = $(UNIT_JOBS)$(MISUSE_JOBS)$(GUEST_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
@@ -248,7 +253,7 @@ program: $(PROGRAM_PATH) ## one program: PROGRAM=test_frames FLAVOUR=host-gcc
 
 .PHONY: guest
 guest: build/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= GDB=1
-	$(file >build/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(MEM),$(MODEL_CPU)))
+	$(file >build/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU)))
 	@TEST='$(TEST)' SEED='$(SEED)' tests/run one build/one.plan
 
 .PHONY: check

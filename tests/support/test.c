@@ -112,50 +112,80 @@ static void add_string(
 	add_padded(line, spec, text, size);
 }
 
-/* Writes the line, all of it at once if it is not too long. */
+/* The arguments behind a pointer: a va_list itself may be an array. */
+struct arguments {
+	va_list list;
+};
+
+/* Adds an integer: `letter` is d, u or x. */
+static void add_integer(struct line *line, const struct spec *spec,
+	char letter, struct arguments *args)
+{
+	int64_t value;
+
+	if (letter != 'd') {
+		add_number(line, spec,
+			spec->longs ? va_arg(args->list, uint64_t)
+				    : va_arg(args->list, unsigned),
+			letter == 'u' ? 10 : 16, false);
+		return;
+	}
+	value = spec->longs ? va_arg(args->list, int64_t)
+			    : va_arg(args->list, int);
+	add_number(line, spec, value < 0 ? -(uint64_t)value : (uint64_t)value,
+		10, value < 0);
+}
+
+/* Adds what one conversion stands for; returns false if it is none of ours. */
+static bool add_conversion(struct line *line, const struct spec *spec,
+	char letter, struct arguments *args)
+{
+	switch (letter) {
+	case 's':
+		add_string(line, spec, va_arg(args->list, const char *));
+		return true;
+	case 'c':
+		line_add(line, (char)va_arg(args->list, int));
+		return true;
+	case 'p':
+		line_add(line, '0');
+		line_add(line, 'x');
+		add_number(line, spec, (uintptr_t)va_arg(args->list, void *),
+			16, false);
+		return true;
+	case 'd':
+	case 'u':
+	case 'x':
+		add_integer(line, spec, letter, args);
+		return true;
+	case '%':
+		line_add(line, '%');
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Writes the line, all of it at once if it is not too long; ends before a
+ * conversion that it does not know. */
 void test_printf(const char *format, ...)
 {
 	struct line line = { .used = 0 };
+	struct arguments args;
 	struct spec spec;
-	va_list args;
 	const char *at;
 
-	va_start(args, format);
+	va_start(args.list, format);
 	for (at = format; *at; at++) {
 		if (*at != '%') {
 			line_add(&line, *at);
 			continue;
 		}
 		at = spec_read(&spec, at + 1);
-		if (*at == 's') {
-			add_string(&line, &spec, va_arg(args, const char *));
-		} else if (*at == 'c') {
-			line_add(&line, (char)va_arg(args, int));
-		} else if (*at == 'p') {
-			line_add(&line, '0');
-			line_add(&line, 'x');
-			add_number(&line, &spec,
-				(uintptr_t)va_arg(args, void *), 16, false);
-		} else if (*at == 'd') {
-			int64_t value = spec.longs ? va_arg(args, int64_t)
-						   : va_arg(args, int);
-
-			add_number(&line, &spec,
-				value < 0 ? -(uint64_t)value : (uint64_t)value,
-				10, value < 0);
-		} else if (*at == 'u' || *at == 'x') {
-			uint64_t value = spec.longs ? va_arg(args, uint64_t)
-						    : va_arg(args, unsigned);
-
-			add_number(&line, &spec, value, *at == 'u' ? 10 : 16,
-				false);
-		} else if (*at == '%') {
-			line_add(&line, '%');
-		} else {
+		if (!add_conversion(&line, &spec, *at, &args))
 			break;
-		}
 	}
-	va_end(args);
+	va_end(args.list);
 	test_write(line.text, line.used);
 }
 
