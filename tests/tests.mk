@@ -216,13 +216,14 @@ REPLAY_JOBS = $(if $(wildcard tests/guest/replay.c),$(if $(SMALL_TRACE), \
 	build/host-gcc/tests/traces/replay_host tests/traces/$(t).trace))
 
 # $(call check_job,NAME,ARGUMENTS)
-check_job = $(call job,check,$(1),120,make check CHECK='$(strip $(2))',s,, \
+check_job = $(call job,check,$(1),120,make check CHECK="$(strip $(2))",s,, \
 	tests/check $(2))
 CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 	$(call check_job,symbols $(f),symbols build/$(f))) \
 	$(call check_job,archive size,size build/x86_64-Os build/aarch64-Os) \
 	$(call check_job,headers,headers $(HOST_CC) $(CLANG)) \
 	$(call check_job,purity,purity) \
+	$(call check_job,readme,readme $(x86_64_CC) '$(x86_64_CLANG)') \
 	$(call check_job,runner,runner) \
 	$(call check_job,stack,stack '$(HOST_CC)')
 
