@@ -31,6 +31,7 @@
  */
 #include <fallow/frames.h>
 
+#include "grow.h"
 #include "lock.h"
 #include "runs.h"
 
@@ -346,29 +347,30 @@ static uint64_t run_take_below(
 enum fallow_status fallow_frames_init(
 	struct fallow_frames *frames, const struct fallow_frames_config *config)
 {
+	struct fallow_frames_config given = { 0 };
 	struct frames *f;
 
 	if (!frames || !config)
 		return FALLOW_MISSING_ARGUMENT;
-	if (config->size == 0 || config->size > sizeof(*config))
+	if (!grow_read(&given, sizeof(given), config))
 		return FALLOW_BAD_SIZE_FIELD;
-	if (config->granule_log2 != 0 &&
-		(config->granule_log2 < GRANULE_LOG2_MIN ||
-			config->granule_log2 > GRANULE_LOG2_MAX))
+	if (given.granule_log2 != 0 &&
+		(given.granule_log2 < GRANULE_LOG2_MIN ||
+			given.granule_log2 > GRANULE_LOG2_MAX))
 		return FALLOW_BAD_GRANULE;
-	if ((uintptr_t)config->tables % TABLE_ALIGN)
+	if ((uintptr_t)given.tables % TABLE_ALIGN)
 		return FALLOW_BAD_TABLES;
 	f = frames_of(frames);
 	*f = (struct frames){
-		.granule_log2 = config->granule_log2 ? config->granule_log2 :
+		.granule_log2 = given.granule_log2 ? given.granule_log2 :
 						       GRANULE_LOG2_DEFAULT,
-		.spare = config->tables,
-		.spare_size = config->tables ? config->tables_size : 0,
-		.direct_offset = config->direct_offset,
-		.direct_end = config->direct_end ? config->direct_end :
+		.spare = given.tables,
+		.spare_size = given.tables ? given.tables_size : 0,
+		.direct_offset = given.direct_offset,
+		.direct_end = given.direct_end ? given.direct_end :
 						   UINT64_MAX,
-		.misuse = config->misuse,
-		.misuse_ctx = config->misuse_ctx,
+		.misuse = given.misuse,
+		.misuse_ctx = given.misuse_ctx,
 	};
 	return FALLOW_OK;
 }
@@ -719,10 +721,8 @@ void fallow_frames_counts(
 	struct fallow_frames *frames, struct fallow_frames_counts *counts)
 {
 	struct frames *f = frames_of(frames);
-	struct fallow_frames_counts all = { .size = counts->size };
+	struct fallow_frames_counts all = { 0 };
 	struct fl_port_state state = lock_take(&f->lock);
-	const unsigned char *from = (const unsigned char *)&all;
-	unsigned char *to = (unsigned char *)counts;
 
 	all.total = f->total;
 	all.free = f->free;
@@ -735,8 +735,7 @@ void fallow_frames_counts(
 	all.failures = f->failures;
 	all.misuses = fl_load_relaxed(&f->misuses);
 	lock_leave(&f->lock, state);
-	for (size_t i = 0; i < all.size && i < sizeof(all); i++)
-		to[i] = from[i];
+	grow_write(counts, &all, sizeof(all));
 }
 
 /* Returns the broken invariant of one region, or NULL. */

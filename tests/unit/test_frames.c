@@ -614,7 +614,8 @@ static void test_frames_carve(void)
 static void test_frames_carve_rest(void)
 {
 	start_carving(MIB, 0);
-	CHECK_EQUAL(fallow_frames_add(&frames, MIB, G), FALLOW_REGION_TOO_SMALL);
+	CHECK_EQUAL(
+		fallow_frames_add(&frames, MIB, G), FALLOW_REGION_TOO_SMALL);
 	CHECK_EQUAL(fallow_frames_add(&frames, 2 * MIB, MIB), FALLOW_OK);
 	CHECK_EQUAL(counts_now().total, MIB - G);
 	CHECK_EQUAL(fallow_frames_add(&frames, MIB, G), FALLOW_OK);

@@ -122,8 +122,9 @@ enum fallow_status fallow_frames_init(
  * What later adds hand over will lack the granules that overlap
  * [base, base + size): a kernel's image, its modules, a frame buffer.
  * A size of 0 excludes nothing.
- * Fails iff: MISSING_ARGUMENT, RANGE_WRAPS, TOO_MANY_REGIONS (FALLOW_FRAMES_EXCLUDED_MAX), or
- * REGION_OVERLAPS: a part of it was handed over already.
+ * Fails iff: MISSING_ARGUMENT, RANGE_WRAPS, TOO_MANY_REGIONS (above
+ * FALLOW_FRAMES_EXCLUDED_MAX), or REGION_OVERLAPS: a part of it was handed
+ * over already.
  */
 enum fallow_status fallow_frames_exclude(
 	struct fallow_frames *frames, uint64_t base, uint64_t size)
@@ -136,8 +137,9 @@ enum fallow_status fallow_frames_exclude(
  * Fails iff: MISSING_ARGUMENT, RANGE_WRAPS (ending at 2^64 is wrapping too),
  * REGION_TOO_SMALL (no whole granule is left, or none beside the tables),
  * BAD_SETTING (too large; 2^31 granules, 8 TiB of 4 KiB, are not),
- * REGION_OVERLAPS, TOO_MANY_REGIONS, NO_TABLE_MEMORY.  Nothing has changed then, except with the last two,
- * where pieces below the one that failed may have been handed over.
+ * REGION_OVERLAPS, TOO_MANY_REGIONS, NO_TABLE_MEMORY.  Nothing has changed
+ * then, except with the last two, where pieces below the one that failed may
+ * have been handed over.
  */
 enum fallow_status fallow_frames_add(
 	struct fallow_frames *frames, uint64_t base, uint64_t size)
