@@ -58,7 +58,7 @@ comma := ,
 INCLUDES := -Icore/include -iquote core -iquote arch -iquote boards \
 	-iquote tests/support
 WARNINGS := -Wall -Wextra -Werror -Wundef -Wshadow -Wstrict-prototypes \
-	-Wmissing-prototypes -Wvla -Wwrite-strings
+	-Wmissing-prototypes -Wvla
 COMMON := -std=c11 -g $(WARNINGS) $(INCLUDES) -MMD -MP
 
 # What runs without an operating system.  No stack protector: its symbols are

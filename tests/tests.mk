@@ -6,7 +6,9 @@
 #   tests/unit/fake_*.c   host programs over tests/support/port_fake.h, where a
 #                         test sets the context and the interrupt flag itself
 #   tests/stress/*.c      threaded host programs, under the thread sanitizer too
-#   tests/misuse/*.c      host programs whose output is tests/misuse/*.expected
+#   tests/misuse/*.c      host programs whose whole output is compared with
+#                         tests/misuse/*.expected
+#   tests/harness/*.c     the same, about the code that all other tests rely on
 #   tests/guest/*.c       images, linked with each board's start-up code; a name
 #                         that ends in _x86_64 or _aarch64 is of that CPU alone
 #
@@ -17,7 +19,7 @@
 
 GUEST_MEMS := 16M 64M 512M
 # CPU models beside the board's own, each with the first of the memories.
-q35_MODELS := qemu64
+q35_MODELS := max
 virt_MODELS := cortex-a72
 replay_LIB := bare
 
@@ -103,10 +105,10 @@ endef
 UNIT_SRCS := $(sort $(wildcard tests/unit/test_*.c))
 FAKE_SRCS := $(sort $(wildcard tests/unit/fake_*.c))
 STRESS_SRCS := $(sort $(wildcard tests/stress/*.c))
-MISUSE_SRCS := $(sort $(wildcard tests/misuse/*.c))
+EXPECT_SRCS := $(sort $(wildcard tests/misuse/*.c tests/harness/*.c))
 REPLAY_SRCS := $(wildcard tests/traces/replay_host.c)
-$(eval $(call programs,host-gcc,$(UNIT_SRCS) $(STRESS_SRCS) $(MISUSE_SRCS) $(REPLAY_SRCS)))
-$(eval $(call programs,host-clang,$(UNIT_SRCS)))
+$(eval $(call programs,host-gcc,$(UNIT_SRCS) $(STRESS_SRCS) $(EXPECT_SRCS) $(REPLAY_SRCS)))
+$(eval $(call programs,host-clang,$(UNIT_SRCS) $(REPLAY_SRCS)))
 $(eval $(call programs,host-single,$(UNIT_SRCS)))
 $(eval $(call programs,host-tsan,$(STRESS_SRCS)))
 $(eval $(call programs,host-fake,$(FAKE_SRCS)))
@@ -178,10 +180,10 @@ UNIT_JOBS = $(foreach f,$(UNIT_FLAVOURS) host-fake host-tsan, \
 	$(foreach p,$(filter build/$(f)/tests/unit/% build/$(f)/tests/stress/%, \
 	$($(f)_PROGRAMS)),$(call program_job,$(f),$(p))))
 
-MISUSE_JOBS = $(foreach p,$(patsubst tests/misuse/%.c,%,$(MISUSE_SRCS)), \
-	$(call job,expect,misuse $(p),60, \
-	make program FLAVOUR=host-gcc PROGRAM=$(p),s, \
-	tests/misuse/$(p).expected,build/host-gcc/tests/misuse/$(p)))
+EXPECT_JOBS = $(foreach p,$(basename $(EXPECT_SRCS)), \
+	$(call job,expect,$(patsubst tests/%,%,$(p)),60, \
+	make program FLAVOUR=host-gcc PROGRAM=$(notdir $(p)),s, \
+	$(p).expected,build/host-gcc/$(p)))
 
 # $(call guest_job,BOARD,IMAGE,MEM,CPU MODEL)
 guest_job = $(call job,guest,$(1) $(2) $(3) $(4), \
@@ -227,7 +229,7 @@ CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 	$(call check_job,runner,runner) \
 	$(call check_job,stack,stack '$(HOST_CC)')
 
-PLAN = $(UNIT_JOBS)$(MISUSE_JOBS)$(GUEST_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
+PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
 
 # ----------------------------------------------------------------- targets --
 
@@ -238,7 +240,7 @@ test: programs images archives ## everything; TEST=part of a name, SEED=n
 
 .PHONY: unit
 unit: programs ## the host's test programs alone
-	$(file >build/unit.plan,$(UNIT_JOBS)$(MISUSE_JOBS))
+	$(file >build/unit.plan,$(UNIT_JOBS)$(EXPECT_JOBS))
 	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan build/unit.plan
 
 .PHONY: guests
@@ -267,5 +269,5 @@ run: build/$(BOARD)/replay.elf ## replay a real program's allocations: BOARD=, T
 	@tests/run one build/one.plan
 
 .PHONY: replay-host
-replay-host: build/host-gcc/tests/traces/replay_host ## the same without QEMU: TRACE=
+replay-host: build/host-clang/tests/traces/replay_host ## the same without QEMU: TRACE=
 	@$< tests/traces/$(TRACE).trace
