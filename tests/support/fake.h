@@ -11,6 +11,8 @@ struct test_port {
 	/* The CPU that the execution is on. */
 	unsigned context;
 	bool irqs_on;
+	/* As `irqs_on` was when the execution last called into fallow. */
+	bool entry_irqs_on;
 	/* Enters, and locks among them, without their leave. */
 	unsigned depth;
 	unsigned locks;

@@ -380,12 +380,14 @@ static uintptr_t sim_reserve(void *ctx, size_t size, size_t align)
 	sim_take(sim);
 	if (promise) {
 		note(sim, SIM_RESERVE, align, size, promise);
-	} else if (size <= sim->size && budget_take(sim, size)) {
+	} else if (budget_take(sim, size)) {
 		base = run_find(sim, size, align);
-		if (base)
+		if (base) {
 			granules_set(sim, base, size, GRANULE_BUSY);
-		else
+		} else {
 			sim->committed -= size;
+			sim->refused++;
+		}
 	}
 	sim_leave(sim);
 	if (!base)

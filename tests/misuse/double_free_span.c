@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A block too big for any class is freed twice: nothing is there any more.
+ */
+#include "misuse.h"
+
+static CRIME void crime(struct fallow *heap)
+{
+	void *a = misuse_alloc(heap, "a", 3000000);
+
+	fallow_free(heap, a);
+	fallow_free(heap, a);
+	misuse_say("went on");
+}
+
+int main(void)
+{
+	return misuse_run(crime);
+}
