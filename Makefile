@@ -41,6 +41,8 @@ MODEL ?= IRQ
 CFLAGS ?=
 # V=1 prints the commands.
 V ?= 0
+# Where everything that is made goes.
+BUILD ?= build
 
 HOST_CPU := $(shell uname -m)
 X86_64_CROSS ?= $(if $(filter x86_64,$(HOST_CPU)),,x86_64-linux-gnu-)
@@ -102,17 +104,17 @@ FLAVOURS += $(1)
 $(1)_ARCH := $(2)
 $(1)_CC := $(3)
 $(1)_CFLAGS := $$(COMMON) $(4) $$(CFLAGS)
-$(1)_LIB := build/$(1)/libfallow.a
-build/$(1)/libfallow.a: $$(patsubst %.c,build/$(1)/%.o,$(CORE_SRCS) $($(2)_SRCS))
-build/$(1)/libfallow-malloc.a: $$(patsubst %.c,build/$(1)/%.o,$(SHIM_SRCS))
-build/$(1)/%.a: | deps
+$(1)_LIB := $(BUILD)/$(1)/libfallow.a
+$(BUILD)/$(1)/libfallow.a: $$(patsubst %.c,$(BUILD)/$(1)/%.o,$(CORE_SRCS) $($(2)_SRCS))
+$(BUILD)/$(1)/libfallow-malloc.a: $$(patsubst %.c,$(BUILD)/$(1)/%.o,$(SHIM_SRCS))
+$(BUILD)/$(1)/%.a: | deps
 	@mkdir -p $$(@D)
 	$$(call say,AR,$$@)rm -f $$@ && $($(2)_BIN)ar crD $$@ $$(filter %.o,$$^)
-build/$(1)/%.o: %.c Makefile | deps
+$(BUILD)/$(1)/%.o: %.c Makefile | deps
 	@mkdir -p $$(@D)
 	$$(call say,CC,$$< ($(1)))$(3) $$($(1)_CFLAGS) -Iarch/$(2)/include \
 		-c -o $$@ $$<
-build/$(1)/%.o: %.S Makefile | deps
+$(BUILD)/$(1)/%.o: %.S Makefile | deps
 	@mkdir -p $$(@D)
 	$$(call say,AS,$$< ($(1)))$(3) $$(filter-out -std=c11,$$($(1)_CFLAGS)) \
 		-Iarch/$(2)/include -c -o $$@ $$<
@@ -128,8 +130,8 @@ include tests/tests.mk
 # ----------------------------------------------------------------- targets --
 
 .PHONY: lib
-LIBS := $(foreach a,x86_64 aarch64,build/$(a)-bare/libfallow.a \
-	build/$(a)-bare/libfallow-malloc.a)
+LIBS := $(foreach a,x86_64 aarch64,$(BUILD)/$(a)-bare/libfallow.a \
+	$(BUILD)/$(a)-bare/libfallow-malloc.a)
 lib: $(LIBS) ## both archives for both CPUs; MODEL=, OPT=, CFLAGS=
 
 # `make run` must not ask for what only the tests need.
@@ -142,11 +144,11 @@ deps: ## make sure of the tools; NO_INSTALL=1 never installs
 
 .PHONY: clean
 clean: ## remove build/
-	rm -rf build
+	rm -rf $(BUILD)
 
 .PHONY: help
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' \
 		$(MAKEFILE_LIST)
 
--include $(foreach f,$(FLAVOURS),$(shell find build/$(f) -name '*.d' 2>/dev/null))
+-include $(foreach f,$(FLAVOURS),$(shell find $(BUILD)/$(f) -name '*.d' 2>/dev/null))

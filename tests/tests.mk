@@ -70,8 +70,8 @@ $(eval $(call flavour,x86_64-nochecks,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ
 $(eval $(call flavour,x86_64-slice12,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_SLICE_LOG2=12))
 $(eval $(call flavour,x86_64-template,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_PORT_HEADER='"template/port.h"'))
 ARCHIVE_FLAVOURS := $(filter x86_64-% aarch64-%,$(FLAVOURS))
-ARCHIVES := $(foreach f,$(ARCHIVE_FLAVOURS),build/$(f)/libfallow.a \
-	build/$(f)/libfallow-malloc.a)
+ARCHIVES := $(foreach f,$(ARCHIVE_FLAVOURS),$(BUILD)/$(f)/libfallow.a \
+	$(BUILD)/$(f)/libfallow-malloc.a)
 
 .PHONY: archives
 archives: $(ARCHIVES) ## the archives, compiled in every way that is tested
@@ -92,11 +92,11 @@ SUPPORT_SRCS := $(filter-out tests/support/guest_main.c,$(GUEST_SUPPORT)) \
 # $(call programs,FLAVOUR,SOURCES): build/FLAVOUR/tests/... of each.
 PROGRAMS :=
 define programs
-$(1)_PROGRAMS := $(patsubst %.c,build/$(1)/%,$(2))
+$(1)_PROGRAMS := $(patsubst %.c,$(BUILD)/$(1)/%,$(2))
 PROGRAMS += $$($(1)_PROGRAMS)
-build/$(1)/libsupport.a: $(patsubst %.c,build/$(1)/%.o,$(SUPPORT_SRCS))
-$$($(1)_PROGRAMS): build/$(1)/%: build/$(1)/%.o \
-		build/$(1)/libsupport.a build/$(1)/libfallow.a
+$(BUILD)/$(1)/libsupport.a: $(patsubst %.c,$(BUILD)/$(1)/%.o,$(SUPPORT_SRCS))
+$$($(1)_PROGRAMS): $(BUILD)/$(1)/%: $(BUILD)/$(1)/%.o \
+		$(BUILD)/$(1)/libsupport.a $(BUILD)/$(1)/libfallow.a
 	$$(call say,LD,$$@)$$($(1)_CC) $$(filter-out -MMD -MP,$$($(1)_CFLAGS)) \
 		-o $$@ $$(filter %.o,$$^) -Wl,--start-group \
 		$$(filter %.a,$$^) -Wl,--end-group
@@ -130,10 +130,10 @@ aarch64_LD := $(aarch64_BIN)ld -m aarch64elf
 # $(call image,BOARD,NAME,ARCH,FLAVOUR): build/BOARD/NAME.elf
 IMAGES :=
 define image
-IMAGES += build/$(1)/$(2).elf
-build/$(1)/$(2).elf: $(patsubst %,build/$(4)/%.o,$(basename \
+IMAGES += $(BUILD)/$(1)/$(2).elf
+$(BUILD)/$(1)/$(2).elf: $(patsubst %,$(BUILD)/$(4)/%.o,$(basename \
 		tests/guest/$(2).c $($(1)_SRCS))) \
-		build/$(4)/libguest.a build/$(4)/libfallow.a \
+		$(BUILD)/$(4)/libguest.a $(BUILD)/$(4)/libfallow.a \
 		$($(1)_LDSCRIPT)
 	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)$($(3)_LD) $($(1)_LDFLAGS) -nostdlib --gc-sections \
@@ -149,15 +149,15 @@ $(foreach b,$(BOARDS),$(foreach n,$(call guests_of,$($(b)_ARCH)), \
 	$(eval $(call image,$(b),$(n),$($(b)_ARCH),$($(b)_ARCH)-$(call image_lib,$(n))))))
 
 $(foreach f,x86_64-debug x86_64-bare aarch64-debug aarch64-bare, \
-	$(eval build/$(f)/libguest.a: \
-		$(patsubst %.c,build/$(f)/%.o,$(GUEST_SUPPORT))))
+	$(eval $(BUILD)/$(f)/libguest.a: \
+		$(patsubst %.c,$(BUILD)/$(f)/%.o,$(GUEST_SUPPORT))))
 
 .PHONY: images
 images: $(IMAGES) ## all images of both boards
 
 # $(call qemu,BOARD,IMAGE,MEM,CPU MODEL): the command that boots it.
 qemu = $($(1)_QEMU) -m $(3) $(if $(4),-cpu $(4)) -smp $(CPUS) \
-	$(if $(filter 1,$(GDB)),-s -S) -kernel build/$(1)/$(2).elf
+	$(if $(filter 1,$(GDB)),-s -S) -kernel $(BUILD)/$(1)/$(2).elf
 
 # -------------------------------------------------------------------- plan --
 
@@ -177,13 +177,13 @@ program_job = $(call job,program,$(1) $(notdir $(2)),180, \
 	make program FLAVOUR=$(1) PROGRAM=$(notdir $(2)),s,, \
 	$($(1)_RUN) $(2))
 UNIT_JOBS = $(foreach f,$(UNIT_FLAVOURS) host-fake host-tsan, \
-	$(foreach p,$(filter build/$(f)/tests/unit/% build/$(f)/tests/stress/%, \
+	$(foreach p,$(filter $(BUILD)/$(f)/tests/unit/% $(BUILD)/$(f)/tests/stress/%, \
 	$($(f)_PROGRAMS)),$(call program_job,$(f),$(p))))
 
 EXPECT_JOBS = $(foreach p,$(basename $(EXPECT_SRCS)), \
 	$(call job,expect,$(patsubst tests/%,%,$(p)),60, \
 	make program FLAVOUR=host-gcc PROGRAM=$(notdir $(p)),s, \
-	$(p).expected,build/host-gcc/$(p)))
+	$(p).expected,$(BUILD)/host-gcc/$(p)))
 
 # $(call guest_job,BOARD,IMAGE,MEM,CPU MODEL)
 guest_job = $(call job,guest,$(1) $(2) $(3) $(4), \
@@ -215,14 +215,14 @@ REPLAY_JOBS = $(if $(wildcard tests/guest/replay.c),$(if $(SMALL_TRACE), \
 	$(foreach b,$(BOARDS),$(call replay_job,$(b),$(SMALL_TRACE))))) \
 	$(foreach t,$(if $(REPLAY_SRCS),$(TRACES)),$(call job,replay, \
 	replay host $(t),300,make replay-host TRACE=$(t),s,, \
-	build/host-gcc/tests/traces/replay_host tests/traces/$(t).trace))
+	$(BUILD)/host-gcc/tests/traces/replay_host tests/traces/$(t).trace))
 
 # $(call check_job,NAME,ARGUMENTS)
 check_job = $(call job,check,$(1),120,make check CHECK="$(strip $(2))",s,, \
 	tests/check $(2))
 CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
-	$(call check_job,symbols $(f),symbols build/$(f))) \
-	$(call check_job,archive size,size build/x86_64-Os build/aarch64-Os) \
+	$(call check_job,symbols $(f),symbols $(BUILD)/$(f))) \
+	$(call check_job,archive size,size $(BUILD)/x86_64-Os $(BUILD)/aarch64-Os) \
 	$(call check_job,headers,headers $(HOST_CC) $(CLANG)) \
 	$(call check_job,purity,purity) \
 	$(call check_job,readme,readme $(x86_64_CC) '$(x86_64_CLANG)') \
@@ -235,18 +235,18 @@ PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
 
 .PHONY: test
 test: programs images archives ## everything; TEST=part of a name, SEED=n
-	$(file >build/test.plan,$(PLAN))
-	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan build/test.plan
+	$(file >$(BUILD)/test.plan,$(PLAN))
+	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan $(BUILD)/test.plan
 
 .PHONY: unit
 unit: programs ## the host's test programs alone
-	$(file >build/unit.plan,$(UNIT_JOBS)$(EXPECT_JOBS))
-	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan build/unit.plan
+	$(file >$(BUILD)/unit.plan,$(UNIT_JOBS)$(EXPECT_JOBS))
+	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan $(BUILD)/unit.plan
 
 .PHONY: guests
 guests: images ## the images of both boards alone
-	$(file >build/guests.plan,$(GUEST_JOBS))
-	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan build/guests.plan
+	$(file >$(BUILD)/guests.plan,$(GUEST_JOBS))
+	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan $(BUILD)/guests.plan
 
 .PHONY: program
 PROGRAM_PATH = $(filter %/$(PROGRAM),$($(FLAVOUR)_PROGRAMS))
@@ -255,19 +255,19 @@ program: $(PROGRAM_PATH) ## one program: PROGRAM=test_frames FLAVOUR=host-gcc
 	TEST='$(TEST)' SEED='$(SEED)' $($(FLAVOUR)_RUN) $(PROGRAM_PATH)
 
 .PHONY: guest
-guest: build/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= GDB=1
-	$(file >build/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU)))
-	@TEST='$(TEST)' SEED='$(SEED)' tests/run one build/one.plan
+guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= GDB=1
+	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU)))
+	@TEST='$(TEST)' SEED='$(SEED)' tests/run one $(BUILD)/one.plan
 
 .PHONY: check
-check: archives ## one check of the archives and sources: CHECK='symbols build/x86_64-bare'
+check: archives ## one check of the archives and sources: CHECK='symbols $(BUILD)/x86_64-bare'
 	@tests/check $(CHECK)
 
 .PHONY: run
-run: build/$(BOARD)/replay.elf ## replay a real program's allocations: BOARD=, TRACE=
-	$(file >build/one.plan,$(call replay_job,$(BOARD),$(TRACE)))
-	@tests/run one build/one.plan
+run: $(BUILD)/$(BOARD)/replay.elf ## replay a real program's allocations: BOARD=, TRACE=
+	$(file >$(BUILD)/one.plan,$(call replay_job,$(BOARD),$(TRACE)))
+	@tests/run one $(BUILD)/one.plan
 
 .PHONY: replay-host
-replay-host: build/host-clang/tests/traces/replay_host ## the same without QEMU: TRACE=
+replay-host: $(BUILD)/host-clang/tests/traces/replay_host ## the same without QEMU: TRACE=
 	@$< tests/traces/$(TRACE).trace
