@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The board virt: QEMU's `-M virt -kernel image`, from the first line of C to
+ * guest_main().
+ *
+ * Order matters: the device tree first, in the block that start.S mapped for
+ * it, for it says where RAM and fw_cfg are; then the direct map of all RAM,
+ * with tables in the image; then that block is RAM like any other and loses
+ * its mapping; then frames, provider, fw_cfg.  Until the tree has been read,
+ * messages go to where QEMU has always had the serial port.
+ *
+ * RAM that is no whole 2 MiB block is left out: a block that reached beyond
+ * its end would let the CPU speculate into nothing.
+ *
+ * Interrupts are on in guest_main(), as in a kernel's task, but none comes:
+ * nobody told the interrupt controller to forward any.
+ */
+#include <fallow/pagetable.h>
+
+#include "board.h"
+#include "devicetree.h"
+#include "image.h"
+#include "virt.h"
+
+enum {
+	/* PL011 (Arm DDI 0183): registers by offset. */
+	UART_DATA = 0x00,
+	UART_FLAGS = 0x18,
+	UART_FLAGS_FULL = 1 << 5,
+	/* fw_cfg (QEMU, docs/specs/fw_cfg), and how many bytes it takes. */
+	FWCFG_DMA = 0x10,
+	FWCFG_BYTES = 0x18,
+	/* Semihosting for AArch64: the operation, and the reason that makes
+	 * its second word the exit status. */
+	SEMIHOSTING_EXIT = 0x18,
+	SEMIHOSTING_APPLICATION_EXIT = 0x20026,
+	STATUS_PANIC = 98,
+};
+
+#define UART_BASE_USUAL 0x09000000
+/* Device memory that start.S mapped. */
+#define DEVICE_BYTES ((uint64_t)0x40000000)
+
+/* Descriptors (Arm ARM, "Translation table descriptor formats"). */
+#define ENTRY_TABLE ((uint64_t)3)
+#define ENTRY_BLOCK \
+ ((uint64_t)1 | VIRT_ATTR_NORMAL << 2 | 3 << 8 | 1 << 10 | (uint64_t)3 << 53)
+#define TABLE_ENTRIES 512
+#define SMALL_BLOCK ((uint64_t)1 << 21)
+#define LARGE_BLOCK ((uint64_t)1 << 30)
+/* One table of level 1 maps 512 GiB; what is no whole GiB of RAM takes one of
+ * level 2 each. */
+#define DIRECT_BYTES (TABLE_ENTRIES * LARGE_BLOCK)
+#define DIRECT_TABLES 8
+
+/* PMCR_EL0: enable, reset the cycle counter, count to 64 bits; and the cycle
+ * counter's bit in PMCNTENSET_EL0. */
+#define PMCR (1 << 0 | 1 << 2 | 1 << 6)
+#define PMCNTEN_CYCLES ((uint64_t)1 << 31)
+/* Fields of ID_AA64DFR0_EL1.PMUVer: none, or one that is no PMUv3. */
+#define PMUVER(dfr0) ((unsigned)((dfr0) >> 8 & 15))
+#define PMUVER_NONE 0
+#define PMUVER_OTHER 15
+
+/* What TPIDR_EL1 points to: the port of aarch64 reads the index of the context
+ * from its first word. */
+struct cpu {
+	uint32_t context;
+};
+
+_Noreturn void board_main(void);
+_Noreturn void board_refuse_level(void);
+
+static struct cpu cpu0;
+static struct fallow_pagetable pagetable;
+static struct fallow_provider provider;
+static struct board_devicetree tree;
+static uint64_t uart = UART_BASE_USUAL;
+static bool cycles;
+static uint64_t direct_level1[TABLE_ENTRIES] __attribute__((aligned(4096)));
+static uint64_t direct_tables[DIRECT_TABLES][TABLE_ENTRIES]
+	__attribute__((aligned(4096)));
+static unsigned direct_tables_used;
+
+/* The image is at its physical address. */
+static uint64_t image_physical(const void *p)
+{
+	return (uintptr_t)p;
+}
+
+static volatile uint32_t *device(uint64_t base, uint64_t offset)
+{
+	return (volatile uint32_t *)(uintptr_t)(base + offset);
+}
+
+void board_putc(char c)
+{
+	while (*device(uart, UART_FLAGS) & UART_FLAGS_FULL)
+		continue;
+	*device(uart, UART_DATA) = (uint8_t)c;
+}
+
+_Noreturn void board_exit(int status)
+{
+	struct {
+		uint64_t reason;
+		uint64_t status;
+	} exit = {SEMIHOSTING_APPLICATION_EXIT, (uint64_t)status};
+	register uint64_t operation __asm__("x0") = SEMIHOSTING_EXIT;
+	register void *argument __asm__("x1") = &exit;
+
+	if (*(volatile uint64_t *)board_stack_begin != VIRT_STACK_MARK) {
+		board_print("board: the stack has overflown\n");
+		exit.status = STATUS_PANIC;
+	}
+	if (status < 0 || status > 127)
+		exit.status = 127;
+	__asm__ volatile("hlt #0xf000"
+			 : "+r"(operation)
+			 : "r"(argument)
+			 : "memory");
+	for (;;)
+		__asm__ volatile("msr daifset, #15\n\twfi");
+}
+
+/* Called with the MMU off: says why, and ends the machine. */
+_Noreturn void board_refuse_level(void)
+{
+	*(volatile uint64_t *)board_stack_begin = VIRT_STACK_MARK;
+	board_panic("started at EL3: leave secure=on away");
+}
+
+/*
+ * Lets the cycle counter run, which counts instructions under -icount shift=0;
+ * the generic timer's counter, which every CPU has, moves only every 16th.
+ */
+static void ticks_init(void)
+{
+	uint64_t dfr0;
+
+	__asm__("mrs %0, id_aa64dfr0_el1" : "=r"(dfr0));
+	cycles = PMUVER(dfr0) != PMUVER_NONE && PMUVER(dfr0) != PMUVER_OTHER;
+	if (!cycles)
+		return;
+	__asm__ volatile("msr pmccfiltr_el0, xzr\n\t"
+			 "msr pmcntenset_el0, %1\n\t"
+			 "msr pmcr_el0, %0\n\t"
+			 "isb" ::"r"((uint64_t)PMCR),
+		"r"(PMCNTEN_CYCLES));
+}
+
+uint64_t board_ticks(void)
+{
+	uint64_t now;
+
+	if (cycles)
+		__asm__ volatile("mrs %0, pmccntr_el0" : "=r"(now));
+	else
+		__asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(now));
+	return now;
+}
+
+/* The descriptor's bytes are in memory before the device is told of them. */
+bool board_fwcfg_start(uint64_t descriptor)
+{
+	if (!tree.fwcfg.base)
+		return false;
+	__asm__ volatile("dsb sy" ::: "memory");
+	*(volatile uint64_t *)(uintptr_t)(tree.fwcfg.base + FWCFG_DMA) =
+		__builtin_bswap64(descriptor);
+	__asm__ volatile("dsb sy" ::: "memory");
+	return true;
+}
+
+/* Whether the device is in the memory that start.S mapped. */
+static bool device_mapped(const struct board_ram *device_range)
+{
+	return device_range->base < DEVICE_BYTES &&
+	       device_range->size <= DEVICE_BYTES - device_range->base;
+}
+
+/* Reads the device tree; panics with what is wrong with it. */
+static void tree_read(void)
+{
+	const char *wrong = board_devicetree_read(&tree,
+		(const void *)(uintptr_t)VIRT_RAM_BASE,
+		VIRT_IMAGE_BASE - VIRT_RAM_BASE);
+
+	if (wrong)
+		board_panic(wrong);
+	if (!device_mapped(&tree.uart) || !device_mapped(&tree.fwcfg))
+		board_panic("device tree: a device beyond the first GiB");
+	if (tree.uart.base)
+		uart = tree.uart.base;
+	if (tree.fwcfg.size < FWCFG_BYTES)
+		tree.fwcfg.base = 0;
+}
+
+/* Makes every range of RAM whole blocks. */
+static void ram_trim(void)
+{
+	for (size_t i = 0; i < tree.ram_count; i++) {
+		struct board_ram *ram = &tree.ram[i];
+		uint64_t end = (ram->base + ram->size) & -SMALL_BLOCK;
+		uint64_t base = (ram->base + SMALL_BLOCK - 1) & -SMALL_BLOCK;
+
+		ram->base = base;
+		ram->size = base < end ? end - base : 0;
+	}
+}
+
+/* Returns the level-2 table below this entry of level 1, made if missing. */
+static uint64_t *direct_table(uint64_t *entry)
+{
+	if (!*entry) {
+		if (direct_tables_used == DIRECT_TABLES)
+			board_panic("RAM too scattered for the direct map");
+		*entry = image_physical(direct_tables[direct_tables_used++]) |
+			 ENTRY_TABLE;
+	}
+	return (uint64_t *)(uintptr_t)(*entry & ~ENTRY_TABLE);
+}
+
+/* Maps [addr, end), whole small blocks, with the largest that fit. */
+static void direct_map_range(uint64_t addr, uint64_t end)
+{
+	if (end > DIRECT_BYTES)
+		board_panic("RAM beyond the reach of the direct map");
+	while (addr < end) {
+		uint64_t *entry = &direct_level1[addr / LARGE_BLOCK];
+
+		if (addr % LARGE_BLOCK == 0 && end - addr >= LARGE_BLOCK) {
+			*entry = addr | ENTRY_BLOCK;
+			addr += LARGE_BLOCK;
+			continue;
+		}
+		direct_table(entry)[addr / SMALL_BLOCK % TABLE_ENTRIES] =
+			addr | ENTRY_BLOCK;
+		addr += SMALL_BLOCK;
+	}
+}
+
+/* Maps all RAM at VIRT_DIRECT_BASE, and the tree's block nowhere else. */
+static void direct_map_init(void)
+{
+	board_root_high[VIRT_DIRECT_BASE >> 39 & (TABLE_ENTRIES - 1)] =
+		image_physical(direct_level1) | ENTRY_TABLE;
+	for (size_t i = 0; i < tree.ram_count; i++)
+		direct_map_range(
+			tree.ram[i].base, tree.ram[i].base + tree.ram[i].size);
+	*(volatile uint64_t *)board_level2 = 0;
+	__asm__ volatile("dsb ishst\n\t"
+			 "tlbi vmalle1is\n\t"
+			 "dsb ish\n\t"
+			 "isb" ::
+				 : "memory");
+}
+
+/* Makes the frame allocator of RAM without the image. */
+static void memory_init(void)
+{
+	if (tree.taken_count == BOARD_RAM_MAX)
+		board_panic("device tree: too many ranges");
+	tree.taken[tree.taken_count].base = image_physical(board_image_begin);
+	tree.taken[tree.taken_count++].size =
+		(uint64_t)(board_image_end - board_image_begin);
+	board_memory_init(tree.ram, tree.ram_count, tree.taken,
+		tree.taken_count, VIRT_DIRECT_BASE);
+}
+
+/*
+ * The window's half of the addresses names the TTBR.  With one CPU blocks can
+ * be resized on any; QEMU's TLB raises no conflict aborts, so with more they
+ * can where it claims BBM level 2.
+ */
+enum fallow_status board_pagetable_init(struct fallow_pagetable *made,
+	const struct fallow_frame_hooks *hooks, uintptr_t window_base,
+	size_t window_size, unsigned flags)
+{
+	unsigned ttbr = window_base >> 63;
+	struct fallow_pagetable_config config = {
+		.size = sizeof(config),
+		.root = image_physical(ttbr ? board_root_high : board_root_low),
+		.direct_offset = VIRT_DIRECT_BASE,
+		.frames = *hooks,
+		.window_base = window_base,
+		.window_size = window_size,
+		.ttbr = ttbr,
+		.attr_index = VIRT_ATTR_NORMAL,
+		.flags = flags |
+			(tree.cpus <= 1 ? FALLOW_PAGETABLE_ONE_CPU
+					: FALLOW_PAGETABLE_NO_CONFLICT),
+	};
+
+	return fallow_pagetable_init(made, &config);
+}
+
+/* Makes the provider of the window; panics with what it refused. */
+static void provider_init(void)
+{
+	enum fallow_status status = board_pagetable_init(&pagetable,
+		board_frame_hooks(), VIRT_WINDOW_BASE, VIRT_WINDOW_SIZE, 0);
+
+	if (status != FALLOW_OK) {
+		board_print("page tables: ");
+		board_panic(fallow_pagetable_why(&pagetable));
+	}
+	fallow_pagetable_provider(&pagetable, &provider);
+}
+
+_Noreturn void board_main(void)
+{
+	*(volatile uint64_t *)board_stack_begin = VIRT_STACK_MARK;
+	__asm__ volatile("msr tpidr_el1, %0" ::"r"(&cpu0) : "memory");
+	ticks_init();
+	tree_read();
+	ram_trim();
+	direct_map_init();
+	memory_init();
+	provider_init();
+	board_fwcfg_init();
+	/* SError and IRQ. */
+	__asm__ volatile("msr daifclr, #6" ::: "memory");
+	board_exit(guest_main());
+}
+
+const struct fallow_provider *board_provider(void)
+{
+	return &provider;
+}
+
+uintptr_t board_window_base(void)
+{
+	return VIRT_WINDOW_BASE;
+}
+
+size_t board_window_size(void)
+{
+	return VIRT_WINDOW_SIZE;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where things are in the addresses of a virt image; for C and assembly.
+ *
+ *   0000000000000000  devices: the first GiB of physical memory, as it is
+ *   0000000040200000  the image, at its physical address
+ *   ffff000000000000  direct map: physical memory p is at this plus p
+ *   ffff800000000000  the window of the heap
+ *
+ * The first two are TTBR0's, the others TTBR1's.
+ */
+#ifndef VIRT_LAYOUT_H
+#define VIRT_LAYOUT_H
+
+/* QEMU puts RAM here, and the device tree at its begin (hw/arm/boot.c) if the
+ * image leaves room there: it is linked one block above. */
+#define VIRT_RAM_BASE 0x40000000
+#define VIRT_IMAGE_BASE 0x40200000
+
+#define VIRT_DIRECT_BASE 0xffff000000000000
+#define VIRT_WINDOW_BASE 0xffff800000000000
+/* 64 GiB: its tables are 0.012 % of it, committed only where used, and it is
+ * far more than the RAM of any guest here. */
+#define VIRT_WINDOW_SIZE 0x1000000000
+
+/* Fields of MAIR_EL1: Device-nGnRE, and Normal write-back. */
+#define VIRT_ATTR_DEVICE 0
+#define VIRT_ATTR_NORMAL 1
+#define VIRT_MAIR 0xff04
+
+#define VIRT_STACK_BYTES 0x10000
+#define VIRT_TRAP_STACK_BYTES 0x2000
+
+/* x0 to x30, ELR and SPSR, as trap_enter leaves them on the stack. */
+#define VIRT_TRAP_BYTES 272
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From QEMU's first instruction to board_main(), and the vectors.
+ *
+ * QEMU starts an ELF image at its entry with the MMU off, at EL1, or at EL2
+ * with `-M virt,virtualization=on`; at EL3 (`secure=on`) there is no PSCI and
+ * nothing here is made for it.  x0 says nothing.  Only the first CPU runs.
+ *
+ * C runs on SP_EL0 (SPSel is 0), so that an exception, which switches to
+ * SP_EL1, has a stack of its own even when the other one is not mapped.
+ *
+ * The tables built here map devices, the block of the device tree (read only)
+ * and the blocks of the image at their physical addresses; board_main() does
+ * the rest in C.
+ */
+#include "layout.h"
+
+/* Descriptors (Arm ARM, "Translation table descriptor formats"). */
+#define TABLE 0x3
+#define BLOCK 0x1
+#define AF (1 << 10)
+#define SH_INNER (3 << 8)
+#define AP_READ_ONLY (2 << 6)
+#define ATTR(index) ((index) << 2)
+#define NO_EXECUTE (3 << 53)
+
+#define IMAGE_BLOCK (BLOCK | AF | SH_INNER | ATTR(VIRT_ATTR_NORMAL))
+#define TREE_BLOCK (IMAGE_BLOCK | AP_READ_ONLY | NO_EXECUTE)
+#define DEVICE_BLOCK (BLOCK | AF | ATTR(VIRT_ATTR_DEVICE) | NO_EXECUTE)
+
+/*
+ * TCR_EL1: 48 bits in both halves (TxSZ 16), granule 4 KiB (TG0 0, TG1 2),
+ * walks write-back (IRGN, ORGN 1) and inner shareable (SH 3); IPS is filled
+ * in from the CPU.
+ */
+#define TCR_HALF (16 | 1 << 8 | 1 << 10 | 3 << 12)
+#define TCR (TCR_HALF | (TCR_HALF | 2 << 14) << 16)
+/* IPS 5 is 48 bits, the most without LPA2. */
+#define IPS_MOST 5
+
+/* SCTLR_EL1: the bits that are 1 where they mean nothing (29, 28, 23, 22, 20,
+ * 11), instruction cache (12), stack alignment (4, 3), data cache, MMU. */
+#define SCTLR (0x30d00800 | 1 << 12 | 1 << 4 | 1 << 3 | 1 << 2 | 1)
+
+	.section .text.start, "ax"
+	.global board_start
+board_start:
+	msr	daifset, #15
+	mrs	x0, CurrentEL
+	ubfx	x0, x0, #2, #2
+	cmp	x0, #1
+	b.eq	at_el1
+	cmp	x0, #2
+	b.eq	at_el2
+	/* EL3: enough of a stack to say so. */
+	adrp	x1, stack_end
+	add	x1, x1, :lo12:stack_end
+	mov	sp, x1
+	b	board_refuse_level
+
+/* Leaves EL2 for EL1h, with nothing trapped or shifted on the way. */
+at_el2:
+	mov	x0, #(1 << 31)		/* HCR_EL2.RW: EL1 is AArch64 */
+	msr	hcr_el2, x0
+	mov	x0, #3			/* counter and timer for EL1 */
+	msr	cnthctl_el2, x0
+	msr	cntvoff_el2, xzr
+	mov	x0, #0x33ff		/* CPTR_EL2: RES1 alone */
+	msr	cptr_el2, x0
+	msr	hstr_el2, xzr
+	msr	vttbr_el2, xzr
+	mrs	x0, pmcr_el0		/* all event counters are EL1's */
+	ubfx	x0, x0, #11, #5
+	msr	mdcr_el2, x0
+	mrs	x0, midr_el1
+	msr	vpidr_el2, x0
+	mrs	x0, mpidr_el1
+	msr	vmpidr_el2, x0
+	ldr	x0, =(SCTLR & ~(1 << 12 | 1 << 2 | 1))
+	msr	sctlr_el1, x0
+	mov	x0, #0x3c5		/* EL1h, all masked */
+	msr	spsr_el2, x0
+	adr	x0, at_el1
+	msr	elr_el2, x0
+	eret
+
+at_el1:
+	/* SP_EL1 is the exceptions', SP_EL0 everything else's. */
+	msr	spsel, #1
+	adrp	x0, trap_stack_end
+	add	x0, x0, :lo12:trap_stack_end
+	mov	sp, x0
+	msr	spsel, #0
+	adrp	x0, stack_end
+	add	x0, x0, :lo12:stack_end
+	mov	sp, x0
+	adrp	x0, vectors
+	add	x0, x0, :lo12:vectors
+	msr	vbar_el1, x0
+
+	adrp	x0, board_bss_begin
+	adrp	x1, board_bss_end
+1:	cmp	x0, x1
+	b.eq	2f
+	stp	xzr, xzr, [x0], #16
+	b	1b
+
+	/* Level 0 -> level 1: devices, and -> level 2: tree and image. */
+2:	adrp	x0, board_root_low
+	adrp	x1, level1
+	adrp	x2, board_level2
+	orr	x3, x1, #TABLE
+	str	x3, [x0]
+	ldr	x3, =DEVICE_BLOCK
+	str	x3, [x1]
+	orr	x3, x2, #TABLE
+	str	x3, [x1, #8]
+	ldr	x3, =(VIRT_RAM_BASE + TREE_BLOCK)
+	str	x3, [x2], #8
+	ldr	x3, =(VIRT_IMAGE_BASE + IMAGE_BLOCK)
+	adrp	x4, board_image_end
+3:	str	x3, [x2], #8
+	add	x3, x3, #0x200000
+	cmp	x3, x4
+	b.lo	3b
+
+	msr	ttbr0_el1, x0
+	adrp	x0, board_root_high
+	msr	ttbr1_el1, x0
+	ldr	x0, =VIRT_MAIR
+	msr	mair_el1, x0
+	ldr	x0, =TCR
+	mrs	x1, id_aa64mmfr0_el1
+	and	x1, x1, #15
+	cmp	x1, #IPS_MOST
+	mov	x2, #IPS_MOST
+	csel	x1, x1, x2, lo
+	orr	x0, x0, x1, lsl #32
+	msr	tcr_el1, x0
+	tlbi	vmalle1
+	dsb	sy
+	ic	iallu
+	dsb	sy
+	isb
+	ldr	x0, =SCTLR
+	msr	sctlr_el1, x0
+	isb
+	mov	x29, xzr
+	mov	x30, xzr
+	b	board_main
+
+/*
+ * Saves the registers for board_trap(frame, kind) and restores what it leaves
+ * of them.  kind counts the vectors from 0.
+ */
+	.section .text.vectors, "ax"
+trap_enter:
+	stp	x2, x3, [sp, #16]
+	stp	x4, x5, [sp, #32]
+	stp	x6, x7, [sp, #48]
+	stp	x8, x9, [sp, #64]
+	stp	x10, x11, [sp, #80]
+	stp	x12, x13, [sp, #96]
+	stp	x14, x15, [sp, #112]
+	stp	x16, x17, [sp, #128]
+	stp	x18, x19, [sp, #144]
+	stp	x20, x21, [sp, #160]
+	stp	x22, x23, [sp, #176]
+	stp	x24, x25, [sp, #192]
+	stp	x26, x27, [sp, #208]
+	stp	x28, x29, [sp, #224]
+	mrs	x2, elr_el1
+	stp	x30, x2, [sp, #240]
+	mrs	x2, spsr_el1
+	str	x2, [sp, #256]
+	mov	x0, sp
+	bl	board_trap
+	ldr	x2, [sp, #256]
+	msr	spsr_el1, x2
+	ldp	x30, x2, [sp, #240]
+	msr	elr_el1, x2
+	ldp	x28, x29, [sp, #224]
+	ldp	x26, x27, [sp, #208]
+	ldp	x24, x25, [sp, #192]
+	ldp	x22, x23, [sp, #176]
+	ldp	x20, x21, [sp, #160]
+	ldp	x18, x19, [sp, #144]
+	ldp	x16, x17, [sp, #128]
+	ldp	x14, x15, [sp, #112]
+	ldp	x12, x13, [sp, #96]
+	ldp	x10, x11, [sp, #80]
+	ldp	x8, x9, [sp, #64]
+	ldp	x6, x7, [sp, #48]
+	ldp	x4, x5, [sp, #32]
+	ldp	x2, x3, [sp, #16]
+	ldp	x0, x1, [sp], #VIRT_TRAP_BYTES
+	eret
+
+/* Sixteen vectors of 128 bytes (Arm ARM, "Exception vectors"). */
+	.balign	2048
+vectors:
+	.set	kind, 0
+	.rept	16
+	.balign	128
+	sub	sp, sp, #VIRT_TRAP_BYTES
+	stp	x0, x1, [sp]
+	mov	x1, #kind
+	b	trap_enter
+	.set	kind, kind + 1
+	.endr
+
+/*
+ * bool board_can_read(addr), bool board_can_write(addr): board_trap() sends a
+ * fault between the first two labels on to the third.
+ */
+	.section .text.probes, "ax"
+	.global board_can_read, board_can_write
+	.global board_probe_begin, board_probe_end, board_probe_failed
+board_probe_begin:
+board_can_read:
+	ldrb	w1, [x0]
+	mov	w0, #1
+	ret
+board_can_write:
+	ldrb	w1, [x0]
+	strb	w1, [x0]
+	mov	w0, #1
+	ret
+board_probe_end:
+board_probe_failed:
+	mov	w0, wzr
+	ret
+
+	.section .bss.tables, "aw", @nobits
+	.balign	4096
+	.global board_root_low, board_root_high, board_level2
+board_root_low:
+	.skip	4096
+board_root_high:
+	.skip	4096
+level1:
+	.skip	4096
+board_level2:
+	.skip	4096
+
+	.section .bss.stacks, "aw", @nobits
+	.balign	16
+	.global board_stack_begin
+board_stack_begin:
+	.skip	VIRT_STACK_BYTES
+stack_end:
+	.skip	VIRT_TRAP_STACK_BYTES
+trap_stack_end:
+
+	.section .note.GNU-stack, "", @progbits
