@@ -40,20 +40,19 @@ static bool word_given(const char *word)
 static void misuse_print(void *ctx, const struct fallow_misuse *report)
 {
 	(void)ctx;
-	test_printf("misuse: %s of 0x%llx\n",
-		fallow_misuse_text(report->kind),
+	test_printf("misuse: %s of 0x%llx\n", fallow_misuse_text(report->kind),
 		(unsigned long long)report->address);
 }
 
 /* Makes the heap over the whole window of the board. */
 static enum fallow_status heap_make(struct fallow *heap)
 {
-	struct fallow_config config = { .size = sizeof(config),
+	struct fallow_config config = {.size = sizeof(config),
 		.provider = board_provider(),
 		.window_base = board_window_base(),
 		.window_size = board_window_size(),
 		.contexts = 1,
-		.misuse = misuse_print };
+		.misuse = misuse_print};
 	enum fallow_status status = fallow_init(heap, &config);
 
 	if (status == FALLOW_OK)
@@ -80,9 +79,11 @@ static void *frames_take(size_t size)
 int guest_main(void)
 {
 	static struct fallow heap;
-	struct replay_config config = { .heap = &heap, .ticks = board_ticks,
-		.ticks_unit = "instructions", .colour = word_given("colour"),
-		.utf8 = word_given("utf8") };
+	struct replay_config config = {.heap = &heap,
+		.ticks = board_ticks,
+		.ticks_unit = "instructions",
+		.colour = word_given("colour"),
+		.utf8 = word_given("utf8")};
 	struct replay_result result;
 	struct trace_error error;
 	static struct trace_info info;
@@ -93,8 +94,7 @@ int guest_main(void)
 		test_printf("replay: no file opt/fallow/trace\n");
 		return 2;
 	}
-	if (!test_trace_info(
-		config.trace, config.trace_size, &info, &error)) {
+	if (!test_trace_info(config.trace, config.trace_size, &info, &error)) {
 		test_trace_error_print(&error);
 		return 2;
 	}
@@ -102,14 +102,14 @@ int guest_main(void)
 	config.memory = frames_take(config.memory_size);
 	if (!config.memory) {
 		test_printf("replay: no %zu bytes of RAM in one run for the "
-			"bookkeeping; give the machine more\n",
+			    "bookkeeping; give the machine more\n",
 			config.memory_size);
 		return 2;
 	}
 	status = heap_make(&heap);
 	if (status != FALLOW_OK) {
-		test_printf("replay: no heap: %s\n",
-			fallow_status_text(status));
+		test_printf(
+			"replay: no heap: %s\n", fallow_status_text(status));
 		return 2;
 	}
 	good = test_replay(&config, &result);

@@ -22,12 +22,12 @@ _Static_assert(BAR_CELLS % AXIS_STEP == 0, "the axis ends on a number");
 
 enum ink { INK_REQUESTED, INK_LIVE, INK_COMMITTED, INK_NONE, INK_BEYOND, INKS };
 
-static const char *const plain[INKS] = { "#", "+", ".", " ", ">" };
-static const char *const blocks[INKS] = { "\u2588", "\u2593", "\u2591", " ",
-	"\u25b6" };
+static const char *const plain[INKS] = {"#", "+", ".", " ", ">"};
+static const char *const blocks[INKS] = {
+	"\u2588", "\u2593", "\u2591", " ", "\u25b6"};
 /* Green, yellow, blue (ECMA-48, 8.3.117). */
-static const char *const colours[INKS] = { "\033[32m", "\033[33m",
-	"\033[34m", "\033[0m", "\033[31m" };
+static const char *const colours[INKS] = {
+	"\033[32m", "\033[33m", "\033[34m", "\033[0m", "\033[31m"};
 
 void test_print_bytes(uint64_t bytes, unsigned width)
 {
@@ -67,8 +67,8 @@ static bool reaches(uint64_t value, unsigned i, unsigned cells, uint64_t scale)
 	return value && (i == 0 || value * cells * 2 >= scale * (2 * i + 1));
 }
 
-static enum ink ink_of(const struct graph_sample *s, unsigned i,
-	unsigned cells, uint64_t scale)
+static enum ink ink_of(const struct graph_sample *s, unsigned i, unsigned cells,
+	uint64_t scale)
 {
 	if (reaches(s->requested, i, cells, scale))
 		return INK_REQUESTED;
@@ -81,8 +81,8 @@ static enum ink ink_of(const struct graph_sample *s, unsigned i,
 
 static void legend_print(const struct graph *graph)
 {
-	static const char *const texts[] = { " requested  ",
-		" + rounding = live  ", " + unused = committed" };
+	static const char *const texts[] = {" requested  ",
+		" + rounding = live  ", " + unused = committed"};
 	enum ink last = INK_NONE;
 
 	for (unsigned i = 0; i < 3; i++) {
@@ -124,7 +124,7 @@ void test_graph_begin(
 	test_printf("\n operation ");
 	for (unsigned i = 0; i < BAR_CELLS; i += AXIS_STEP)
 		test_printf("%-10llu", (unsigned long long)(graph->scale * i /
-			BAR_CELLS / unit));
+							    BAR_CELLS / unit));
 	test_printf("%llu %s\n           ",
 		(unsigned long long)(graph->scale / unit),
 		unit == 1 << 20 ? "MiB" : "KiB");
@@ -133,7 +133,8 @@ void test_graph_begin(
 	test_printf("+  committed\n");
 }
 
-void test_graph_row(struct graph *graph, const struct graph_sample *sample)
+void test_graph_row(struct graph *graph, const struct graph_sample *sample,
+	const char *note)
 {
 	enum ink last = INK_NONE;
 
@@ -143,11 +144,12 @@ void test_graph_row(struct graph *graph, const struct graph_sample *sample)
 	for (unsigned i = 0; i < BAR_CELLS; i++)
 		cell_print(graph, ink_of(sample, i, BAR_CELLS, graph->scale),
 			&last);
-	cell_print(graph, sample->committed > graph->scale ? INK_BEYOND :
-		INK_NONE, &last);
+	cell_print(graph,
+		sample->committed > graph->scale ? INK_BEYOND : INK_NONE,
+		&last);
 	cells_end(graph);
 	test_print_bytes(sample->committed, 11);
-	test_printf("\n");
+	test_printf("%s\n", note);
 }
 
 void test_graph_end(const struct graph *graph)
@@ -165,8 +167,10 @@ void test_graph_end(const struct graph *graph)
 		test_print_bytes(top * (row + 1) / CHART_ROWS, 10);
 		test_printf(" |");
 		for (size_t i = 0; i < graph->used; i++)
-			cell_print(graph, ink_of(&graph->samples[i], row,
-				CHART_ROWS, top), &last);
+			cell_print(graph,
+				ink_of(&graph->samples[i], row, CHART_ROWS,
+					top),
+				&last);
 		cells_end(graph);
 		test_printf("\n");
 	}

@@ -35,8 +35,10 @@ struct graph {
 void test_graph_begin(
 	struct graph *graph, uint64_t expected, bool colour, bool utf8);
 
-/* Prints one row; samples beyond GRAPH_SAMPLES_MAX are not in the chart. */
-void test_graph_row(struct graph *graph, const struct graph_sample *sample);
+/* Prints one row, `note` behind it; samples beyond GRAPH_SAMPLES_MAX are not
+ * in the chart. */
+void test_graph_row(struct graph *graph, const struct graph_sample *sample,
+	const char *note);
 
 /* Prints the chart of all rows. */
 void test_graph_end(const struct graph *graph);

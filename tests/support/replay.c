@@ -19,9 +19,8 @@
  * A fault does not end the replay, so that one report shows all; but one that
  * repeats is printed FAULTS_SHOWN times only, and FAULTS_MAX end it.
  */
-#include "replay.h"
+#include "replay_state.h"
 
-#include "graph.h"
 #include "test.h"
 
 #define STEP 0x9e3779b97f4a7c15u
@@ -29,35 +28,8 @@
 #define CHECKS 32
 #define FAULTS_SHOWN 10
 #define FAULTS_MAX 1000
-_Static_assert(ROWS + 1 <= GRAPH_SAMPLES_MAX, "every row is in the chart");
-
-struct block {
-	unsigned char *p; /* NULL: not live, or its allocation failed */
-	size_t usable;
-	uint64_t key;
-};
-
-/* What the heap's calls of one kind took. */
-struct cost {
-	uint64_t calls, ticks, worst;
-};
-
-struct replay {
-	const struct replay_config *config;
-	struct trace_info info;
-	struct trace *trace;
-	struct trace_op op; /* at hand */
-	struct block *blocks;
-	uint64_t ops, faults, fills, checks, misuses;
-	const char *first_fault;
-	bool quiet;
-	uint64_t requested, live, count;
-	uint64_t requested_peak, live_peak;
-	uint64_t live_at_peak, committed_at_peak;
-	uint64_t ticks_cost; /* of reading the counter once */
-	struct cost costs[TRACE_KINDS];
-	struct graph graph;
-};
+_Static_assert(ROWS + 1 <= GRAPH_SAMPLES_MAX,
+	"every row and the peak are in the chart");
 
 /* Counts a fault; returns whether it is to be printed. */
 static bool fault_count(struct replay *r, const char *what)
@@ -76,21 +48,7 @@ static void fault(
 		(unsigned long long)r->ops, r->op.slot, what);
 	if (seen != expected)
 		test_printf(": seen 0x%llx, expected 0x%llx",
-			(unsigned long long)seen,
-			(unsigned long long)expected);
-	test_printf("\n");
-}
-
-void test_trace_error_print(const struct trace_error *error)
-{
-	test_printf("trace: ");
-	if (error->op != UINT64_MAX)
-		test_printf("operation %llu: ", (unsigned long long)error->op);
-	test_printf("%s", error->what);
-	if (error->seen != error->expected)
-		test_printf(" (seen %llu, expected %llu)",
-			(unsigned long long)error->seen,
-			(unsigned long long)error->expected);
+			(unsigned long long)seen, (unsigned long long)expected);
 	test_printf("\n");
 }
 
@@ -257,7 +215,7 @@ static void op_realloc(struct replay *r, struct block *block)
 	block_begin(r, block, p);
 }
 
-static void op_run(struct replay *r, uint64_t old_size)
+static void op_run(struct replay *r)
 {
 	struct block *block = &r->blocks[r->op.slot];
 
@@ -266,7 +224,7 @@ static void op_run(struct replay *r, uint64_t old_size)
 		r->requested -= r->op.size;
 	} else if (r->op.kind == TRACE_REALLOC) {
 		op_realloc(r, block);
-		r->requested += r->op.size - old_size;
+		r->requested += r->op.size - r->op.old_size;
 	} else {
 		block_begin(r, block, heap_alloc(r));
 		r->requested += r->op.size;
@@ -281,7 +239,7 @@ static void op_run(struct replay *r, uint64_t old_size)
 
 static struct fallow_snapshot snapshot_take(struct replay *r)
 {
-	struct fallow_snapshot s = { .size = sizeof(s) };
+	struct fallow_snapshot s = {.size = sizeof(s)};
 
 	fallow_snapshot(r->config->heap, &s);
 	if (s.live != r->live)
@@ -307,113 +265,22 @@ static void heap_check(struct replay *r)
 		fault(r, broken, where, 0);
 }
 
-static void row_draw(struct replay *r)
+/* Looks at the heap, and shows it. */
+static struct fallow_snapshot row_draw(struct replay *r, const char *note)
 {
 	struct fallow_snapshot s = snapshot_take(r);
+	struct graph_sample sample = {
+		r->ops, r->requested, r->live, s.committed};
 
 	if (!r->quiet)
-		test_graph_row(&r->graph, &(struct graph_sample){ r->ops,
-			r->requested, r->live, s.committed });
+		test_graph_row(&r->graph, &sample, note);
+	return s;
 }
 
 /* Whether this operation is the last of the k-th of n equal parts. */
 static bool part_ends(uint64_t op, uint64_t ops, uint64_t n)
 {
 	return (op + 1) * n / ops != op * n / ops;
-}
-
-/* ---- the report ---- */
-
-static void bytes_line(const char *name, uint64_t bytes)
-{
-	test_printf("%-12s", name);
-	test_print_bytes(bytes, 0);
-}
-
-/* Prints a ratio with two digits. */
-static void ratio_print(uint64_t over, uint64_t under)
-{
-	uint64_t hundredths = under ? (over * 100 + under / 2) / under : 0;
-
-	test_printf("%llu.%02llu", (unsigned long long)(hundredths / 100),
-		(unsigned long long)(hundredths % 100));
-}
-
-static void costs_print(const struct replay *r)
-{
-	static const char *const names[TRACE_KINDS] = { "alloc", "zalloc",
-		"aligned", "realloc", "free" };
-	uint64_t calls = 0, ticks = 0;
-
-	for (unsigned k = 0; k < TRACE_KINDS; k++) {
-		calls += r->costs[k].calls;
-		ticks += r->costs[k].ticks;
-	}
-	test_printf("%-12s%llu %s an operation, provider included;\n",
-		"cost", (unsigned long long)(calls ? ticks / calls : 0),
-		r->config->ticks_unit);
-	for (unsigned k = 0; k < TRACE_KINDS; k++) {
-		const struct cost *c = &r->costs[k];
-
-		if (c->calls)
-			test_printf("%12s%llu %s: %llu on average, "
-				"%llu at worst\n", "",
-				(unsigned long long)c->calls, names[k],
-				(unsigned long long)(c->ticks / c->calls),
-				(unsigned long long)c->worst);
-	}
-}
-
-static void final_line(
-	const struct replay *r, const struct fallow_snapshot *s)
-{
-	test_printf("replay: %s ops=%llu faults=%llu peak_requested=%llu "
-		"peak_live=%llu peak_committed=%llu committed_over_live=",
-		r->info.name, (unsigned long long)r->ops,
-		(unsigned long long)r->faults,
-		(unsigned long long)r->requested_peak,
-		(unsigned long long)r->live_peak,
-		(unsigned long long)s->committed_peak);
-	ratio_print(r->committed_at_peak, r->live_at_peak);
-	test_printf(" tables=%llu\n", (unsigned long long)s->tables);
-}
-
-/* `s` is from when the trace had ended, nothing of what it left was freed, and
- * `left` bytes were live; `empty` bytes stayed committed after that. */
-static void report(const struct replay *r, const struct fallow_snapshot *s,
-	uint64_t left, uint64_t empty)
-{
-	test_graph_end(&r->graph);
-	test_printf("%-12s%s, recorded by: %s\n", "trace", r->info.name,
-		r->info.command);
-	test_printf("%-12s%llu, of %u threads, replayed by one context\n",
-		"operations", (unsigned long long)r->ops, r->info.threads);
-	bytes_line("requested", r->requested_peak);
-	test_printf(" at the peak, in up to %u blocks\n", r->info.slots);
-	bytes_line("live", r->live_peak);
-	test_printf(" at the peak (usable bytes)\n");
-	bytes_line("committed", s->committed_peak);
-	test_printf(" at the peak, ");
-	test_print_bytes(empty, 0);
-	test_printf(" when all was freed and collected\n");
-	test_printf("%-12s", "over live");
-	ratio_print(r->committed_at_peak, r->live_at_peak);
-	test_printf(" when most was requested, ");
-	ratio_print(s->committed, left);
-	test_printf(" at the end\n");
-	bytes_line("tables", s->tables);
-	test_printf("\n%-12s%llu commits, %llu decommits, %llu reserves, "
-		"%llu releases, %llu without memory\n", "provider",
-		(unsigned long long)s->commits,
-		(unsigned long long)s->decommits,
-		(unsigned long long)s->reserves,
-		(unsigned long long)s->releases,
-		(unsigned long long)s->no_memory);
-	costs_print(r);
-	test_printf("%-12severy byte of %llu fillings, and %llu times the "
-		"whole heap\n", "checked", (unsigned long long)r->fills,
-		(unsigned long long)r->checks);
-	final_line(r, s);
 }
 
 /* ---- the whole ---- */
@@ -447,9 +314,9 @@ static void replay_begin(struct replay *r, const struct replay_config *config)
 	struct trace_error error;
 	unsigned char *memory = config->memory;
 
-	*r = (struct replay){ .config = config, .quiet = config->quiet };
-	if (!test_trace_info(config->trace, config->trace_size, &r->info,
-		&error)) {
+	*r = (struct replay){.config = config, .quiet = config->quiet};
+	if (!test_trace_info(
+		    config->trace, config->trace_size, &r->info, &error)) {
 		if (fault_count(r, error.what))
 			test_trace_error_print(&error);
 		return;
@@ -461,10 +328,30 @@ static void replay_begin(struct replay *r, const struct replay_config *config)
 	}
 	r->trace = test_trace_open(
 		config->trace, config->trace_size, memory, &error);
+	if (!r->trace) {
+		if (fault_count(r, error.what))
+			test_trace_error_print(&error);
+		return;
+	}
 	r->blocks = (void *)(memory + trace_bytes(&r->info));
 	for (uint32_t i = 0; i < r->info.slots; i++)
-		r->blocks[i] = (struct block){ 0 };
+		r->blocks[i] = (struct block){0};
 	r->ticks_cost = ticks_cost_measure(config->ticks);
+}
+
+/* What is due after the operation at hand: its looks at the heap. */
+static void op_look(struct replay *r)
+{
+	if (part_ends(r->ops, r->info.ops, CHECKS))
+		heap_check(r);
+	if (r->ops == r->info.peak_op) {
+		r->live_at_peak = r->live;
+		r->committed_at_peak = row_draw(r, " peak").committed;
+	}
+	if (part_ends(r->ops, r->info.ops, ROWS)) {
+		fallow_collect(r->config->heap);
+		row_draw(r, "");
+	}
 }
 
 /* Replays all operations; the blocks that the program left stay. */
@@ -474,23 +361,11 @@ static void replay_ops(struct replay *r)
 
 	while (r->faults < FAULTS_MAX &&
 		test_trace_next(r->trace, &r->op, &error)) {
-		op_run(r, r->op.old_size);
-		if (r->ops == r->info.peak_op) {
-			struct fallow_snapshot s = snapshot_take(r);
-
-			r->live_at_peak = r->live;
-			r->committed_at_peak = s.committed;
-		}
-		if (part_ends(r->ops, r->info.ops, CHECKS))
-			heap_check(r);
+		op_run(r);
+		op_look(r);
 		r->ops++;
-		if (part_ends(r->ops - 1, r->info.ops, ROWS)) {
-			fallow_collect(r->config->heap);
-			row_draw(r);
-		}
 	}
-	if (r->faults < FAULTS_MAX && error.what &&
-		fault_count(r, error.what))
+	if (r->faults < FAULTS_MAX && error.what && fault_count(r, error.what))
 		test_trace_error_print(&error);
 }
 
@@ -514,23 +389,23 @@ bool test_replay(
 	/* Too big for a stack in a kernel. */
 	static struct replay replay;
 	struct replay *r = &replay;
-	struct fallow_snapshot s = { 0 };
+	struct fallow_snapshot s = {0};
 	uint64_t left, empty;
 
 	replay_begin(r, config);
 	if (!r->faults) {
 		if (!r->quiet)
-			test_graph_begin(&r->graph, r->info.peak_live +
-				r->info.peak_live / 5, config->colour,
-				config->utf8);
+			test_graph_begin(&r->graph,
+				r->info.peak_live + r->info.peak_live / 5,
+				config->colour, config->utf8);
 		replay_ops(r);
 		left = r->live;
 		s = snapshot_take(r);
 		empty = replay_drain(r);
 		if (!r->quiet)
-			report(r, &s, left, empty);
+			test_replay_report(r, &s, left, empty);
 	}
-	*result = (struct replay_result){ r->ops, r->faults, r->first_fault,
-		r->requested_peak, r->live_peak, s.committed_peak };
+	*result = (struct replay_result){r->ops, r->faults, r->first_fault,
+		r->requested_peak, r->live_peak, s.committed_peak};
 	return r->faults == 0;
 }

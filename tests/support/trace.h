@@ -87,7 +87,8 @@ size_t test_trace_memory(uint32_t slots);
 /*
  * Makes a reader of `data` in `memory` (8-byte aligned, as many bytes as
  * test_trace_memory() says for the header's slots).
- * Returns: NULL iff test_trace_info() refuses the header.
+ * Returns: NULL iff test_trace_info() refuses the header, or the operations'
+ * first byte is not 0.
  */
 struct trace *test_trace_open(
 	const void *data, size_t size, void *memory, struct trace_error *error);
@@ -105,8 +106,8 @@ bool test_trace_next(
  * Makes a writer in `memory` of a trace into `data`.  Of *info name, command,
  * slots and threads must be right; ops and peak are found.
  */
-struct trace *test_trace_create(const struct trace_info *info, void *data,
-	size_t size, void *memory);
+struct trace *test_trace_create(
+	const struct trace_info *info, void *data, size_t size, void *memory);
 
 /*
  * Writes one operation.  For what allocates, the slot is chosen and stored in

@@ -103,15 +103,18 @@ static unsigned log2_of(uint64_t align)
 static bool convert(struct table *table, const struct raw *raw,
 	struct trace_op *op, struct entry **entry)
 {
-	static const enum trace_kind kinds[] = { [RAW_ALLOC] = TRACE_ALLOC,
-		[RAW_ZALLOC] = TRACE_ZALLOC, [RAW_ALIGNED] = TRACE_ALIGNED,
-		[RAW_REALLOC] = TRACE_REALLOC, [RAW_FREE] = TRACE_FREE };
+	static const enum trace_kind kinds[] = {[RAW_ALLOC] = TRACE_ALLOC,
+		[RAW_ZALLOC] = TRACE_ZALLOC,
+		[RAW_ALIGNED] = TRACE_ALIGNED,
+		[RAW_REALLOC] = TRACE_REALLOC,
+		[RAW_FREE] = TRACE_FREE};
 	bool known;
 
 	if (raw->kind < RAW_ALLOC || raw->kind > RAW_FREE)
 		die("not a raw log: kind %u", raw->kind);
-	*op = (struct trace_op){ .kind = kinds[raw->kind], .size = raw->size,
-		.thread = raw->thread };
+	*op = (struct trace_op){.kind = kinds[raw->kind],
+		.size = raw->size,
+		.thread = raw->thread};
 	*entry = find(table, raw->address);
 	known = (*entry)->address != 0;
 	if (raw->kind == RAW_ALIGNED)
@@ -161,7 +164,7 @@ static uint64_t pass(const struct raw *raw, size_t n, uint64_t max,
 			continue;
 		if (raw->kind == RAW_REALLOC)
 			address = raw->result;
-		*find(table, address) = (struct entry){ address, op.slot };
+		*find(table, address) = (struct entry){address, op.slot};
 		if (++live > info->slots)
 			info->slots = live;
 	}
@@ -223,16 +226,16 @@ static void report(const void *data, size_t size)
 	if (!test_trace_info(data, size, &info, &error))
 		die("cannot read what was written: %s", error.what);
 	printf("%s: %llu operations, peak %llu bytes in up to %u blocks, "
-		"%u threads: %zu bytes\n", info.name,
-		(unsigned long long)info.ops,
+	       "%u threads: %zu bytes\n",
+		info.name, (unsigned long long)info.ops,
 		(unsigned long long)info.peak_live, info.slots, info.threads,
 		size);
 }
 
 int main(int argc, char **argv)
 {
-	struct trace_info info = { 0 };
-	struct table table = { 0 };
+	struct trace_info info = {0};
+	struct table table = {0};
 	size_t bytes, n, capacity;
 	const struct raw *raw;
 	uint64_t max, ops;

@@ -30,11 +30,12 @@ done
 gcc -std=c11 -O2 -shared -fPIC -fno-builtin -o recorder.so \
 	"$traces/recorder.c" -ldl
 gcc -std=c11 -O2 -D_DEFAULT_SOURCE -I"$root/tests/support" -o pack \
-	"$traces/pack.c" "$root/tests/support/trace.c"
+	"$traces/pack.c" "$root/tests/support/trace.c" \
+	"$root/tests/support/trace_head.c" "$root/tests/support/range.c"
 
 # The inputs: files that every Debian 12 has, or that are in this tree.
 cp "$traces"/work/* .
-cp "$root/tests/support/trace.c" "$root/tests/support/trace.h" .
+cp "$root"/tests/support/*.h "$root/tests/support/trace.c" .
 cp /usr/share/common-licenses/GPL-3 text.txt
 cd /usr/share/common-licenses
 cat Apache-2.0 Artistic GFDL-1.3 GPL-1 GPL-2 GPL-3 LGPL-2.1 MPL-1.1 \

@@ -167,8 +167,8 @@ static void log_leave(bool entered)
 }
 
 /* Appends a record; on a full disk says so and ends the recording. */
-static void log_put(uint32_t kind, size_t size, const void *address,
-	uint64_t result)
+static void log_put(
+	uint32_t kind, size_t size, const void *address, uint64_t result)
 {
 	static const char full[] = "recorder: cannot extend the log\n";
 
@@ -182,8 +182,8 @@ static void log_put(uint32_t kind, size_t size, const void *address,
 			return;
 		}
 	}
-	state->log[state->used++] = (struct raw){ kind, thread_number - 1,
-		size, (uintptr_t)address, result };
+	state->log[state->used++] = (struct raw){
+		kind, thread_number - 1, size, (uintptr_t)address, result};
 }
 
 void *malloc(size_t size)
@@ -238,8 +238,8 @@ void *realloc(void *p, size_t size)
 	if (!p)
 		return malloc(size);
 	if (bootstrap_owns(p)) {
-		size_t rest = bootstrap + sizeof(bootstrap) -
-			(unsigned char *)p;
+		size_t rest =
+			bootstrap + sizeof(bootstrap) - (unsigned char *)p;
 
 		q = malloc(size);
 		return q ? memcpy(q, p, size < rest ? size : rest) : NULL;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <fallow/fallow.h>
+#include <fallow/flat.h>
 
 #include "replay.h"
 #include "test.h"
@@ -41,7 +42,10 @@ struct book {
 };
 
 static const struct trace_info info_of_test = {
-	.slots = SLOTS, .threads = 3, .name = "test", .command = "test -x",
+	.slots = SLOTS,
+	.threads = 3,
+	.name = "test",
+	.command = "test -x",
 };
 
 /* Exactly as much as is needed, so that the sanitizer sees one more byte. */
@@ -69,7 +73,7 @@ static uint64_t size_random(uint64_t *random)
 static struct trace_op op_random(uint64_t *random, const struct book *book)
 {
 	uint64_t r = test_random(random);
-	struct trace_op op = { .thread = (uint32_t)(r % 16 ? 0 : r / 16 % 3) };
+	struct trace_op op = {.thread = (uint32_t)(r % 16 ? 0 : r / 16 % 3)};
 
 	op.kind = (enum trace_kind)(r >> 16) % TRACE_KINDS;
 	if (op.kind < TRACE_REALLOC && book->count == SLOTS)
@@ -90,16 +94,16 @@ static struct trace_op op_random(uint64_t *random, const struct book *book)
 static size_t trace_write(uint64_t seed, size_t n)
 {
 	void *memory = memory_make(SLOTS);
-	struct trace *trace = test_trace_create(
-		&info_of_test, data, sizeof(data), memory);
-	struct book book = { .count = 0 };
+	struct trace *trace =
+		test_trace_create(&info_of_test, data, sizeof(data), memory);
+	struct book book = {.count = 0};
 	struct trace_error error;
 	size_t size;
 
 	/* All slots at once first: a header must not claim more. */
 	for (size_t i = 0; i < n; i++) {
-		ops[i] = i < SLOTS ? (struct trace_op){ .size = i } :
-			op_random(&seed, &book);
+		ops[i] = i < SLOTS ? (struct trace_op){.size = i}
+				   : op_random(&seed, &book);
 		if (i < 3)
 			ops[i].thread = (uint32_t)i;
 		CHECK(test_trace_put(trace, &ops[i], &error));
@@ -165,9 +169,9 @@ static void field_put(size_t at, unsigned bytes, uint64_t value)
 
 static bool op_equal(const struct trace_op *a, const struct trace_op *b)
 {
-	return a->kind == b->kind && a->slot == b->slot &&
-		a->size == b->size && a->old_size == b->old_size &&
-		a->align_log2 == b->align_log2 && a->thread == b->thread;
+	return a->kind == b->kind && a->slot == b->slot && a->size == b->size &&
+	       a->old_size == b->old_size && a->align_log2 == b->align_log2 &&
+	       a->thread == b->thread;
 }
 
 static void test_trace_reads_what_was_written(void)
@@ -176,8 +180,8 @@ static void test_trace_reads_what_was_written(void)
 		size_t size = trace_write(test_seed + round, OPS), n = 0;
 		void *memory = memory_make(SLOTS);
 		struct trace_error error;
-		struct trace *trace = test_trace_open(
-			data, size, memory, &error);
+		struct trace *trace =
+			test_trace_open(data, size, memory, &error);
 		struct trace_op op;
 
 		CHECK(size > 0);
@@ -193,7 +197,7 @@ static void test_trace_reads_what_was_written(void)
 
 static void test_trace_header_is_kept(void)
 {
-	struct trace_info info = { 0 };
+	struct trace_info info = {0};
 	struct trace_error error;
 	size_t size = trace_write(test_seed, SLOTS);
 
@@ -213,8 +217,9 @@ static void test_trace_truncated_at_every_byte(void)
 	size_t size = trace_write(test_seed, 300);
 
 	for (size_t cut = 0; cut < size; cut++)
-		refused_check(cut, cut < TRACE_HEADER_BYTES ?
-			"truncated inside the header" : "truncated");
+		refused_check(cut, cut < TRACE_HEADER_BYTES
+					   ? "truncated inside the header"
+					   : "truncated");
 }
 
 /* As above, with a header that agrees: the operations must notice. */
@@ -248,43 +253,43 @@ static void test_trace_forged_header(void)
 		uint64_t value;
 		const char *what;
 	} forgeries[] = {
-		{ 0, 1, 'F', "not a trace" },
-		{ 7, 1, '\r', "not a trace" },
-		{ AT_VERSION, 4, 0, "a version this reader does not know" },
-		{ AT_VERSION, 4, 2, "a version this reader does not know" },
-		{ AT_BYTES, 8, UINT64_MAX, "truncated" },
-		{ AT_BYTES, 8, 60, "longer than its header says" },
-		{ AT_OPS, 8, 0, "no operations" },
-		{ AT_OPS, 8, UINT64_MAX,
-			"the data ends before the last operation" },
-		{ AT_OPS, 8, 999, "bytes left behind the last operation" },
-		{ AT_SLOTS, 4, 0, "impossible number of slots" },
-		{ AT_SLOTS, 4, UINT32_MAX, "impossible number of slots" },
-		{ AT_SLOTS, 4, 1001, "impossible number of slots" },
-		{ AT_SLOTS, 4, SLOTS + 1,
-			"fewer slots than the header says" },
-		{ AT_SLOTS, 4, SLOTS - 1,
-			"more blocks than the header has slots" },
-		{ AT_THREADS, 4, 0, "impossible number of threads" },
-		{ AT_THREADS, 4, UINT32_MAX, "impossible number of threads" },
-		{ AT_THREADS, 4, 2, "no such thread" },
-		{ AT_PEAK_LIVE, 8, UINT64_MAX, "impossible peak" },
-		{ AT_PEAK_LIVE, 8, 1,
-			"more bytes are live than the header's peak" },
-		{ AT_PEAK_LIVE, 8, (uint64_t)1 << 40,
-			"the peak is not what the header says" },
-		{ AT_PEAK_OP, 8, 1000, "impossible peak" },
-		{ AT_PEAK_OP, 8, 0, "the peak is not where the header says" },
-		{ AT_NAME_LENGTH, 2, TRACE_NAME_MAX + 1,
-			"name or command too long" },
-		{ AT_NAME_LENGTH, 2, 0,
-			"name or command empty or not printable" },
-		{ AT_COMMAND_LENGTH, 2, UINT16_MAX,
-			"name or command too long" },
-		{ TRACE_HEADER_BYTES, 1, '\n',
-			"name or command empty or not printable" },
-		{ TRACE_HEADER_BYTES + 4, 1, 0x80,
-			"name or command empty or not printable" },
+		{0, 1, 'F', "not a trace"},
+		{7, 1, '\r', "not a trace"},
+		{AT_VERSION, 4, 0, "a version this reader does not know"},
+		{AT_VERSION, 4, 2, "a version this reader does not know"},
+		{AT_BYTES, 8, UINT64_MAX, "truncated"},
+		{AT_BYTES, 8, 60, "longer than its header says"},
+		{AT_OPS, 8, 0, "no operations"},
+		{AT_OPS, 8, UINT64_MAX,
+			"the data ends before the last operation"},
+		{AT_OPS, 8, 999, "bytes left behind the last operation"},
+		{AT_SLOTS, 4, 0, "impossible number of slots"},
+		{AT_SLOTS, 4, UINT32_MAX, "impossible number of slots"},
+		{AT_SLOTS, 4, 1001, "impossible number of slots"},
+		{AT_SLOTS, 4, SLOTS + 1, "fewer slots than the header says"},
+		{AT_SLOTS, 4, SLOTS - 1,
+			"more blocks than the header has slots"},
+		{AT_THREADS, 4, 0, "impossible number of threads"},
+		{AT_THREADS, 4, UINT32_MAX, "impossible number of threads"},
+		{AT_THREADS, 4, 2, "no such thread"},
+		{AT_PEAK_LIVE, 8, UINT64_MAX, "impossible peak"},
+		{AT_PEAK_LIVE, 8, 1,
+			"more bytes are live than the header's peak"},
+		{AT_PEAK_LIVE, 8, (uint64_t)1 << 40,
+			"the peak is not what the header says"},
+		{AT_PEAK_OP, 8, 1000, "impossible peak"},
+		{AT_PEAK_OP, 8, 0, "the peak is not where the header says"},
+		{AT_NAME_LENGTH, 2, TRACE_NAME_MAX + 1,
+			"name or command too long"},
+		{AT_NAME_LENGTH, 2, 0,
+			"name or command empty or not printable"},
+		{AT_COMMAND_LENGTH, 2, UINT16_MAX, "name or command too long"},
+		{TRACE_HEADER_BYTES, 1, '\n',
+			"name or command empty or not printable"},
+		{TRACE_HEADER_BYTES + 4, 1, 0x80,
+			"name or command empty or not printable"},
+		{TRACE_HEADER_BYTES + 11, 1, 1,
+			"the operations do not begin with 0"},
 	};
 
 	for (size_t i = 0; i < sizeof(forgeries) / sizeof(*forgeries); i++) {
@@ -315,7 +320,9 @@ static size_t forgery_write(struct trace_op op, uint32_t slots)
 {
 	struct trace_info info = info_of_test;
 	struct trace_op good[3] = {
-		{ .size = 100 }, { .size = 200 }, { .kind = TRACE_FREE },
+		{.size = 100},
+		{.size = 200},
+		{.kind = TRACE_FREE},
 	};
 	struct trace_error error;
 	struct trace *trace;
@@ -341,39 +348,37 @@ static void test_trace_forged_operation(void)
 		struct trace_op op;
 		const char *what;
 	} forgeries[] = {
-		{ { .kind = TRACE_FREE }, "free of a slot that is free" },
-		{ { .kind = TRACE_FREE, .slot = 2 },
-			"free of a slot that is free" },
-		{ { .kind = TRACE_FREE, .slot = UINT32_MAX },
-			"free of a slot that is free" },
-		{ { .kind = TRACE_REALLOC, .size = 5 },
-			"realloc of a slot that is free" },
-		{ { .kind = TRACE_KINDS }, "no such kind of operation" },
-		{ { .kind = (enum trace_kind)7 },
-			"no such kind of operation" },
-		{ { .size = TRACE_SIZE_MAX + 1 }, "size beyond the limit" },
-		{ { .size = (uint64_t)1 << 61 }, "size beyond the limit" },
-		{ { .kind = TRACE_REALLOC, .slot = 1,
-			.size = TRACE_SIZE_MAX + 1 },
-			"size beyond the limit" },
-		{ { .kind = TRACE_ALIGNED, .align_log2 = 31 },
-			"alignment beyond the limit" },
-		{ { .kind = TRACE_ALIGNED, .align_log2 = 200 },
-			"alignment beyond the limit" },
-		{ { .thread = 3 }, "no such thread" },
-		{ { .thread = UINT32_MAX }, "no such thread" },
+		{{.kind = TRACE_FREE}, "free of a slot that is free"},
+		{{.kind = TRACE_FREE, .slot = 2},
+			"free of a slot that is free"},
+		{{.kind = TRACE_FREE, .slot = UINT32_MAX},
+			"free of a slot that is free"},
+		{{.kind = TRACE_REALLOC, .size = 5},
+			"realloc of a slot that is free"},
+		{{.kind = TRACE_KINDS}, "no such kind of operation"},
+		{{.kind = (enum trace_kind)7}, "no such kind of operation"},
+		{{.size = TRACE_SIZE_MAX + 1}, "size beyond the limit"},
+		{{.size = (uint64_t)1 << 61}, "size beyond the limit"},
+		{{.kind = TRACE_REALLOC, .slot = 1, .size = TRACE_SIZE_MAX + 1},
+			"size beyond the limit"},
+		{{.kind = TRACE_ALIGNED, .align_log2 = 31},
+			"alignment beyond the limit"},
+		{{.kind = TRACE_ALIGNED, .align_log2 = 200},
+			"alignment beyond the limit"},
+		{{.thread = 3}, "no such thread"},
+		{{.thread = UINT32_MAX}, "no such thread"},
 	};
 
 	for (size_t i = 0; i < sizeof(forgeries) / sizeof(*forgeries); i++)
-		refused_check(forgery_write(forgeries[i].op, 3),
-			forgeries[i].what);
+		refused_check(
+			forgery_write(forgeries[i].op, 3), forgeries[i].what);
 }
 
 /* The sum of sizes that are legal alone. */
 static void test_trace_live_limit(void)
 {
 	size_t n = TRACE_LIVE_MAX / TRACE_SIZE_MAX;
-	struct trace_op op = { .size = TRACE_SIZE_MAX };
+	struct trace_op op = {.size = TRACE_SIZE_MAX};
 	void *memory = memory_make(SLOTS + 1);
 	struct trace_info info = info_of_test;
 	struct trace_error error;
@@ -441,13 +446,9 @@ static uint64_t ticks(void)
 /* Makes the heap over `size` bytes, of class flat. */
 static bool heap_begin(size_t size)
 {
-	static const struct fallow_provider provider = {
-		.size = sizeof(provider),
-		.provider_class = FALLOW_CLASS_FLAT,
-		.granule_log2 = 12,
-	};
-	struct fallow_config config = { .size = sizeof(config),
-		.provider = &provider, .contexts = 1 };
+	struct fallow_config config = {.size = sizeof(config),
+		.provider = &fallow_flat,
+		.contexts = 1};
 
 	region = aligned_alloc((size_t)1 << 21, HEAP_BYTES);
 	if (!region)
@@ -456,16 +457,16 @@ static bool heap_begin(size_t size)
 	config.window_base = (uintptr_t)region;
 	config.window_size = HEAP_BYTES;
 	return fallow_init(&heap, &config) == FALLOW_OK &&
-		fallow_add_region(&heap, (uintptr_t)region, size) == FALLOW_OK;
+	       fallow_add_region(&heap, (uintptr_t)region, size) == FALLOW_OK;
 }
 
 /* Writes a trace of a program: small blocks, some growing, a few large. */
 static size_t program_write(uint64_t seed)
 {
 	void *memory = memory_make(SLOTS);
-	struct trace *trace = test_trace_create(
-		&info_of_test, data, sizeof(data), memory);
-	struct book book = { .count = 0 };
+	struct trace *trace =
+		test_trace_create(&info_of_test, data, sizeof(data), memory);
+	struct book book = {.count = 0};
 	struct trace_error error;
 	size_t size;
 
@@ -473,8 +474,8 @@ static size_t program_write(uint64_t seed)
 		struct trace_op op = op_random(&seed, &book);
 
 		if (i < SLOTS)
-			op = (struct trace_op){ .size = i,
-				.thread = i == 1 ? 2 : 0 };
+			op = (struct trace_op){
+				.size = i, .thread = i == 1 ? 2 : 0};
 		op.size = op.size > 100000 ? 100000 : op.size;
 		op.align_log2 %= 13;
 		CHECK(test_trace_put(trace, &op, &error));
@@ -492,9 +493,12 @@ static size_t program_write(uint64_t seed)
  * of bookkeeping than needed; returns the first fault. */
 static const char *replay(size_t size, size_t short_by, uint64_t *done)
 {
-	struct replay_config config = { .heap = &heap, .trace = data,
-		.trace_size = program_write(test_seed), .ticks = ticks,
-		.ticks_unit = "calls", .quiet = true };
+	struct replay_config config = {.heap = &heap,
+		.trace = data,
+		.trace_size = program_write(test_seed),
+		.ticks = ticks,
+		.ticks_unit = "calls",
+		.quiet = true};
 	struct replay_result result;
 	struct trace_error error;
 	struct trace_info info;
@@ -553,8 +557,7 @@ static void test_replay_sees_a_changed_byte(void)
 
 	sabotage = one_block_spoil;
 	fault = replay(HEAP_BYTES, 0, &done);
-	CHECK(fault &&
-		!strcmp(fault, "the bytes of the block were changed"));
+	CHECK(fault && !strcmp(fault, "the bytes of the block were changed"));
 	CHECK_EQUAL(done, REPLAY_OPS);
 }
 
@@ -599,26 +602,24 @@ static void test_replay_needs_its_memory(void)
 	uint64_t done;
 	const char *fault = replay(HEAP_BYTES, 1, &done);
 
-	CHECK(fault &&
-		!strcmp(fault, "not enough memory for the bookkeeping"));
+	CHECK(fault && !strcmp(fault, "not enough memory for the bookkeeping"));
 	CHECK_EQUAL(done, 0);
 }
 
 const struct test tests[] = {
-	{ "trace_reads_what_was_written", test_trace_reads_what_was_written },
-	{ "trace_header_is_kept", test_trace_header_is_kept },
-	{ "trace_truncated_at_every_byte",
-		test_trace_truncated_at_every_byte },
-	{ "trace_truncated_and_sealed", test_trace_truncated_and_sealed },
-	{ "trace_forged_header", test_trace_forged_header },
-	{ "trace_damaged", test_trace_damaged },
-	{ "trace_forged_operation", test_trace_forged_operation },
-	{ "trace_live_limit", test_trace_live_limit },
-	{ "trace_flipped_and_sealed", test_trace_flipped_and_sealed },
-	{ "replay_without_fault", test_replay_without_fault },
-	{ "replay_sees_a_changed_byte", test_replay_sees_a_changed_byte },
-	{ "replay_sees_a_lost_block", test_replay_sees_a_lost_block },
-	{ "replay_sees_exhaustion", test_replay_sees_exhaustion },
-	{ "replay_needs_its_memory", test_replay_needs_its_memory },
-	{ NULL, NULL },
+	{"trace_reads_what_was_written", test_trace_reads_what_was_written},
+	{"trace_header_is_kept", test_trace_header_is_kept},
+	{"trace_truncated_at_every_byte", test_trace_truncated_at_every_byte},
+	{"trace_truncated_and_sealed", test_trace_truncated_and_sealed},
+	{"trace_forged_header", test_trace_forged_header},
+	{"trace_damaged", test_trace_damaged},
+	{"trace_forged_operation", test_trace_forged_operation},
+	{"trace_live_limit", test_trace_live_limit},
+	{"trace_flipped_and_sealed", test_trace_flipped_and_sealed},
+	{"replay_without_fault", test_replay_without_fault},
+	{"replay_sees_a_changed_byte", test_replay_sees_a_changed_byte},
+	{"replay_sees_a_lost_block", test_replay_sees_a_lost_block},
+	{"replay_sees_exhaustion", test_replay_sees_exhaustion},
+	{"replay_needs_its_memory", test_replay_needs_its_memory},
+	{NULL, NULL},
 };
