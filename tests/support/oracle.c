@@ -91,10 +91,12 @@ static bool pattern_holds_range(
 	for (i = from / 8; (i + 1) * 8 <= to; i++)
 		if (*(uint64_t *)(base + i * 8) != pattern_word(seed, i))
 			return false;
-	for (size_t at = i * 8; at < to; at++)
-		if (bytes[at] != (unsigned char)(pattern_word(seed, i) >>
-					(at % 8 * 8)))
+	for (size_t at = i * 8; at < to; at++) {
+		uint64_t shifted = pattern_word(seed, i) >> (at % 8 * 8);
+
+		if (bytes[at] != (unsigned char)shifted)
 			return false;
+	}
 	return true;
 }
 
@@ -193,17 +195,16 @@ bool oracle_learn(struct oracle *oracle, struct oracle_block block)
 {
 	size_t at = block_find(oracle, block.base);
 	struct oracle_block *blocks = oracle->blocks;
+	struct oracle_block *before = at > 0 ? &blocks[at - 1] : NULL;
 
 	if (oracle->count == oracle->max)
 		return false;
 	if (at < oracle->count)
 		EXPECT(oracle, blocks[at].base - block.base >= block.usable,
 			blocks[at].base, block.base + block.usable);
-	if (at > 0)
-		EXPECT(oracle,
-			block.base - blocks[at - 1].base >=
-				blocks[at - 1].usable,
-			block.base, blocks[at - 1].base + blocks[at - 1].usable);
+	if (before)
+		EXPECT(oracle, block.base - before->base >= before->usable,
+			block.base, before->base + before->usable);
 	for (size_t i = oracle->count; i > at; i--)
 		blocks[i] = blocks[i - 1];
 	blocks[at] = block;

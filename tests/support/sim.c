@@ -20,8 +20,8 @@
  * Invariant: committed == granules in state COMMITTED * granule, of classes
  * window and direct, whenever no call is in progress.
  *
- * `lock` protects everything but what tests set.  Broken promises are noted
- * and reported by sim_verdict(), on the test's thread.
+ * `lock` protects everything but what tests set.  Broken promises are noted, and
+ * reported by sim_verdict() (sim_verdict.c): nothing here fails a test.
  */
 #define _GNU_SOURCE
 #include "sim.h"
@@ -41,14 +41,6 @@ enum granule_state {
 
 _Thread_local bool sim_nowait;
 _Thread_local bool sim_irqs_off;
-
-static const char *const call_names[SIM_CALLS] = {
-	[SIM_COMMIT] = "commit",
-	[SIM_DECOMMIT] = "decommit",
-	[SIM_RESERVE] = "reserve",
-	[SIM_RELEASE] = "release",
-	[SIM_DISCARD] = "discard",
-};
 
 /* Ends the program: the host is broken, not fallow. */
 static void die(const char *what)
@@ -414,8 +406,7 @@ static void sim_release(void *ctx, uintptr_t base, size_t size)
 	sim_leave(sim);
 }
 
-/* Returns how many bytes from `addr` to the end of its region; 0 if none. */
-static size_t region_rest(struct sim *sim, uintptr_t addr)
+size_t sim_region_rest(struct sim *sim, uintptr_t addr)
 {
 	for (unsigned i = 0; i < sim->region_count; i++) {
 		uintptr_t region = sim->regions[i].base;
@@ -438,7 +429,7 @@ static void sim_discard(void *ctx, struct fallow_range *ranges, size_t n)
 
 		sim_take(sim);
 		inside = !range_promise(sim, range->base, range->size) &&
-			range->size <= region_rest(sim, range->base);
+			range->size <= sim_region_rest(sim, range->base);
 		if (!inside)
 			note(sim, SIM_DISCARD, range->base, range->size,
 				"a discard is of whole granules of a region");
@@ -485,7 +476,7 @@ void sim_begin_at(struct sim *sim, enum fallow_provider_class provider_class,
 	memset(sim, 0, sizeof(*sim));
 	if (pthread_mutex_init(&sim->lock, NULL))
 		die("sim: lock");
-	sim->random = test_seed;
+	sim->random = 1;
 	sim->size = window_size;
 	sim->mapping_size = window_size + skew + 2 * SIM_CHUNK;
 	sim->mapping = mmap(NULL, sim->mapping_size,
@@ -524,56 +515,8 @@ uintptr_t sim_region(struct sim *sim, size_t offset, size_t size)
 	return base;
 }
 
-/* Fails the test for the first byte outside of every region that changed. */
-static void fences_verify(struct sim *sim)
+void sim_destroy(struct sim *sim)
 {
-	const unsigned char *bytes = sim->mapping;
-	uintptr_t origin = (uintptr_t)sim->mapping;
-
-	for (size_t i = 0; i < sim->mapping_size; i++) {
-		size_t rest;
-
-		if (bytes[i] == SIM_FENCE)
-			continue;
-		rest = region_rest(sim, origin + i);
-		if (rest) {
-			i += rest - 1;
-			continue;
-		}
-		test_fail_values(__FILE__, __LINE__,
-			"a byte outside of every region changed: its offset "
-			"from the window, and 0",
-			origin + i - sim->base, 0);
-		return;
-	}
-}
-
-void sim_verdict(struct sim *sim)
-{
-	size_t n = sizeof(sim->first) / sizeof(sim->first[0]);
-
-	for (size_t i = 0; i < n && i < sim->violations; i++) {
-		test_printf("\n    %s(window + 0x%lx, 0x%zx) breaks: %s",
-			call_names[sim->first[i].call],
-			(unsigned long)(sim->first[i].base - sim->base),
-			sim->first[i].size, sim->first[i].promise);
-	}
-	if (sim->violations)
-		test_fail_values(__FILE__, __LINE__,
-			"promises of provider.h that were broken",
-			sim->violations, 0);
-	sim->violations = 0;
-	if (sim->provider.provider_class == FALLOW_CLASS_FLAT)
-		fences_verify(sim);
-}
-
-void sim_end(struct sim *sim)
-{
-	sim_verdict(sim);
-	if (sim->committed)
-		test_fail_values(__FILE__, __LINE__,
-			"bytes not given back to the provider", sim->committed,
-			0);
 	if (munmap(sim->mapping, sim->mapping_size))
 		die("sim: munmap");
 	free(sim->granules);

@@ -82,6 +82,8 @@ struct sim {
 	size_t committed;
 	size_t committed_peak;
 	unsigned violations;
+	/* The state of the generator behind the rates; may be set. */
+	uint64_t random;
 
 	/* The rest is the sim's own. */
 
@@ -90,7 +92,6 @@ struct sim {
 	unsigned char *large;
 	void *mapping;
 	size_t mapping_size;
-	uint64_t random;
 	struct {
 		uintptr_t base;
 		size_t size;
@@ -126,6 +127,12 @@ uintptr_t sim_region(struct sim *sim, size_t offset, size_t size);
 /* Fails the running test for every promise broken so far, and for every byte
  * outside of the regions that changed. */
 void sim_verdict(struct sim *sim);
+
+/* Returns how many bytes from `addr` to the end of its region; 0 if none. */
+size_t sim_region_rest(struct sim *sim, uintptr_t addr);
+
+/* Gives the address space back, whatever is in it. */
+void sim_destroy(struct sim *sim);
 
 /* As sim_verdict(), and fails it for every granule not given back; gives the
  * address space back. */

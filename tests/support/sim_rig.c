@@ -37,6 +37,7 @@ struct rig *rig_prepare(enum fallow_provider_class provider_class,
 	/* fallow_init() must not rely on what the storage held. */
 	memset(&rig->heap, 0xcc, sizeof(rig->heap));
 	sim_begin(&rig->sim, provider_class, window_size);
+	rig->sim.random = test_seed;
 	rig->config = (struct fallow_config){
 		.size = sizeof(struct fallow_config),
 		.provider = &rig->sim.provider,
