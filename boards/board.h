@@ -5,7 +5,8 @@
  * An image is guest_main() and what it calls.  The board's start-up code
  * reaches 64-bit C with the MMU on, interrupts masked and a stack, finds RAM,
  * makes a frame allocator of it and a page-table provider over that, and calls
- * guest_main(); board_exit() with its result ends the machine.  A fault that
+ * guest_main() with interrupts on, as a task (no device sends one yet);
+ * board_exit() with its result ends the machine.  A fault that
  * nobody expects prints the faulting address, the instruction and the
  * registers, and exits with status 99.  This is also the example of how a
  * kernel is glued to fallow; none of it is in libfallow.a.
@@ -19,6 +20,9 @@
 
 #include <fallow/frames.h>
 #include <fallow/provider.h>
+#include <fallow/status.h>
+
+struct fallow_pagetable;
 
 /* The image's own: what it returns is the machine's exit status, 0 to 127. */
 int guest_main(void);
@@ -53,6 +57,15 @@ size_t board_window_size(void);
 struct fallow_frames *board_frames(void);
 /* The hooks of board_frames(). */
 const struct fallow_frame_hooks *board_frame_hooks(void);
+
+/*
+ * Makes *pagetable another provider under the board's root, as the board made
+ * its own but for what is given; the windows must not overlap.
+ * Returns: what fallow_pagetable_init() does.
+ */
+enum fallow_status board_pagetable_init(struct fallow_pagetable *pagetable,
+	const struct fallow_frame_hooks *hooks, uintptr_t window_base,
+	size_t window_size, unsigned flags);
 
 /* Where physical address 0 is in the direct map of all RAM. */
 uintptr_t board_direct_offset(void);

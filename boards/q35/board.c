@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The board q35: QEMU's `-M q35 -kernel image`, from the first line of C to
+ * guest_main().
+ *
+ * Order matters: the serial port first, so that everything after can complain;
+ * then the exceptions; then the memory map, whose bytes are in low memory that
+ * nobody has reused yet; then the direct map, whose tables come from right
+ * behind the image, before there is a frame allocator; then frames, provider,
+ * fw_cfg.  Interrupts are on in guest_main(), as in a kernel's task, but none
+ * comes: both PICs are masked and nothing else was told to send any.
+ */
+#include <fallow/pagetable.h>
+
+#include "board.h"
+#include "image.h"
+#include "q35.h"
+
+enum {
+	/* 16550 UART (registers by offset) at COM1. */
+	COM1 = 0x3f8,
+	UART_DATA = 0,
+	UART_INTERRUPTS = 1,
+	UART_FIFO = 2,
+	UART_LINE = 3,
+	UART_STATUS = 5,
+	UART_LINE_8N1 = 0x03,
+	UART_LINE_DIVISOR = 0x80,
+	UART_FIFO_CLEAR = 0x07,
+	UART_STATUS_EMPTY = 0x20,
+	/* Data ports of the two PICs: a set bit masks an interrupt. */
+	PIC_MASTER = 0x21,
+	PIC_SLAVE = 0xa1,
+	/* isa-debug-exit, as board.mk places it. */
+	EXIT_PORT = 0x501,
+	/* fw_cfg (QEMU, docs/specs/fw_cfg): selector and data, and where the
+	 * two halves of a descriptor's address go. */
+	FWCFG_SELECT = 0x510,
+	FWCFG_DATA = 0x511,
+	FWCFG_DMA_HIGH = 0x514,
+	FWCFG_DMA_LOW = 0x518,
+};
+
+#define MSR_GS_BASE 0xc0000101
+#define MSR_EFER 0xc0000080
+#define EFER_NXE 0x800
+
+/* Entries of page tables (Intel SDM volume 3, 4.5). */
+#define ENTRY_PRESENT ((uint64_t)1 << 0)
+#define ENTRY_WRITABLE ((uint64_t)1 << 1)
+#define ENTRY_LARGE ((uint64_t)1 << 7)
+#define ENTRY_GLOBAL ((uint64_t)1 << 8)
+#define ENTRY_NO_EXECUTE ((uint64_t)1 << 63)
+#define TABLE_BYTES ((uint64_t)4096)
+#define LEAF_BYTES ((uint64_t)0x200000)
+#define DIRECTORY_BYTES ((uint64_t)0x40000000)
+/* One table of the third level maps 512 GiB of RAM. */
+#define DIRECT_BYTES ((uint64_t)512 * DIRECTORY_BYTES)
+
+/* Below 1 MiB is what firmware left; it is not worth the care. */
+#define LOW_BYTES ((uint64_t)0x100000)
+
+#define START_INFO_MAGIC 0x336ec578
+#define START_MEMORY_RAM 1
+
+/* Xen, include/public/arch-x86/hvm/start_info.h, version 1. */
+struct start_info {
+	uint32_t magic;
+	uint32_t version;
+	uint32_t flags;
+	uint32_t module_count;
+	uint64_t modules;
+	uint64_t command_line;
+	uint64_t rsdp;
+	uint64_t memory_map;
+	uint32_t memory_map_count;
+	uint32_t reserved;
+};
+
+struct start_memory {
+	uint64_t base;
+	uint64_t size;
+	uint32_t type;
+	uint32_t reserved;
+};
+
+/* What GS points to: the port of x86-64 reads the index of the context from
+ * its first word. */
+struct cpu {
+	uint32_t context;
+};
+
+extern unsigned char board_image_begin[], board_image_end[];
+extern unsigned char board_stack_begin[];
+extern uint64_t board_root[], board_pointers[];
+
+_Noreturn void board_main(uint64_t start_info);
+
+/* At the lowest word of the stack, where nothing should ever get. */
+#define STACK_MARK 0x7374616b656e6421
+
+static struct cpu cpu0;
+static struct fallow_pagetable pagetable;
+static struct fallow_provider provider;
+static struct board_ram ram[BOARD_RAM_MAX];
+static size_t ram_count;
+
+/* Returns where start.S mapped physical memory, which must be below 1 GiB. */
+static void *low_physical(uint64_t addr)
+{
+	return (void *)(uintptr_t)(addr + Q35_KERNEL_BASE);
+}
+
+/* Returns the physical address of something in the image. */
+static uint64_t image_physical(const void *p)
+{
+	return (uintptr_t)p - Q35_KERNEL_BASE;
+}
+
+/* Sets COM1 to 115200 bits a second, 8N1, without interrupts. */
+static void serial_init(void)
+{
+	port_out8(COM1 + UART_INTERRUPTS, 0);
+	port_out8(COM1 + UART_LINE, UART_LINE_DIVISOR);
+	port_out8(COM1 + UART_DATA, 1);
+	port_out8(COM1 + UART_INTERRUPTS, 0);
+	port_out8(COM1 + UART_LINE, UART_LINE_8N1);
+	port_out8(COM1 + UART_FIFO, UART_FIFO_CLEAR);
+}
+
+void board_putc(char c)
+{
+	while (!(port_in8(COM1 + UART_STATUS) & UART_STATUS_EMPTY))
+		;
+	port_out8(COM1 + UART_DATA, (uint8_t)c);
+}
+
+/*
+ * isa-debug-exit makes QEMU exit with 2 * value + 1.  QEMU's own failures are
+ * exit 1, which no status of a guest may look like: so the value is 127 -
+ * status, which makes 0 to 127 exits 255 to 1 (Q35_MAP_STATUS in board.mk).
+ */
+_Noreturn void board_exit(int status)
+{
+	if (*(volatile uint64_t *)board_stack_begin != STACK_MARK) {
+		board_print("board: the stack has overflown\n");
+		status = 98;
+	}
+	if (status < 0 || status > 127)
+		status = 127;
+	port_out16(EXIT_PORT, (uint16_t)(127 - status));
+	for (;;)
+		__asm__ volatile("cli\n\thlt");
+}
+
+uint64_t board_ticks(void)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+bool board_fwcfg_start(uint64_t descriptor)
+{
+	/* Item 0 reads "QEMU" where there is a fw_cfg. */
+	port_out16(FWCFG_SELECT, 0);
+	if (port_in8(FWCFG_DATA) != 'Q')
+		return false;
+	port_out32(FWCFG_DMA_HIGH,
+		__builtin_bswap32((uint32_t)(descriptor >> 32)));
+	port_out32(FWCFG_DMA_LOW, __builtin_bswap32((uint32_t)descriptor));
+	return true;
+}
+
+/* Copies the RAM of the start info's memory map; panics if there is none. */
+static void memory_map_read(uint64_t addr)
+{
+	const struct start_info *info = low_physical(addr);
+	const struct start_memory *map;
+	uint32_t i;
+
+	if (addr >= Q35_KERNEL_MAPPED || info->magic != START_INFO_MAGIC)
+		board_panic("not started by the PVH protocol");
+	if (info->version < 1 || info->memory_map_count == 0 ||
+		info->memory_map >= Q35_KERNEL_MAPPED)
+		board_panic("the start info has no memory map");
+	map = low_physical(info->memory_map);
+	for (i = 0; i < info->memory_map_count; i++) {
+		if (map[i].type != START_MEMORY_RAM || map[i].size == 0)
+			continue;
+		if (ram_count == BOARD_RAM_MAX)
+			board_panic("the memory map has too many ranges");
+		if (map[i].base + map[i].size < map[i].base)
+			board_panic("the memory map has a range that wraps");
+		ram[ram_count].base = map[i].base;
+		ram[ram_count++].size = map[i].size;
+	}
+}
+
+/* Takes a zeroed table from *next, which must be RAM that start.S mapped. */
+static uint64_t *table_take(uint64_t *next)
+{
+	uint64_t *table = low_physical(*next);
+	size_t i;
+	bool inside = false;
+
+	for (i = 0; i < ram_count; i++)
+		if (*next >= ram[i].base && *next + TABLE_BYTES <=
+				ram[i].base + ram[i].size)
+			inside = true;
+	if (!inside || *next + TABLE_BYTES > Q35_KERNEL_MAPPED)
+		board_panic("no RAM behind the image for the direct map");
+	for (i = 0; i < TABLE_BYTES / sizeof(*table); i++)
+		table[i] = 0;
+	*next += TABLE_BYTES;
+	return table;
+}
+
+/* Returns the no-execute bit, or 0 on a CPU where it would be a reserved one:
+ * start.S turned it on if it could. */
+static uint64_t no_execute(void)
+{
+	uint32_t low, high;
+
+	__asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(MSR_EFER));
+	return low & EFER_NXE ? ENTRY_NO_EXECUTE : 0;
+}
+
+/* Maps the large pages that [base, end) touches. */
+static void direct_map_range(
+	uint64_t *pointers, uint64_t base, uint64_t end, uint64_t *next)
+{
+	uint64_t flags = ENTRY_PRESENT | ENTRY_WRITABLE | ENTRY_LARGE |
+		ENTRY_GLOBAL | no_execute();
+	uint64_t addr, *entry;
+
+	if (end > DIRECT_BYTES)
+		board_panic("RAM beyond the reach of the direct map");
+	for (addr = base & ~(LEAF_BYTES - 1); addr < end; addr += LEAF_BYTES) {
+		entry = &pointers[addr / DIRECTORY_BYTES];
+		if (*entry == 0)
+			*entry = image_physical(table_take(next)) |
+				ENTRY_PRESENT | ENTRY_WRITABLE;
+		entry = low_physical(*entry & ~(TABLE_BYTES - 1));
+		entry[addr / LEAF_BYTES % 512] = addr | flags;
+	}
+}
+
+/*
+ * Maps all RAM at Q35_DIRECT_BASE and takes the low addresses out of the
+ * tables; returns the physical end of the image and of these tables.
+ */
+static uint64_t direct_map_init(void)
+{
+	uint64_t next = image_physical(board_image_end);
+	uint64_t *pointers = table_take(&next);
+	size_t i;
+
+	for (i = 0; i < ram_count; i++)
+		direct_map_range(pointers, ram[i].base,
+			ram[i].base + ram[i].size, &next);
+	board_root[Q35_DIRECT_BASE >> 39 & 511] = image_physical(pointers) |
+		ENTRY_PRESENT | ENTRY_WRITABLE;
+	board_root[0] = 0;
+	board_pointers[0] = 0;
+	/* None of the low entries was global. */
+	__asm__ volatile("movq %0, %%cr3" ::"r"(image_physical(board_root))
+		: "memory");
+	return next;
+}
+
+enum fallow_status board_pagetable_init(struct fallow_pagetable *made,
+	const struct fallow_frame_hooks *hooks, uintptr_t window_base,
+	size_t window_size, unsigned flags)
+{
+	struct fallow_pagetable_config config = {
+		.size = sizeof(config),
+		.root = image_physical(board_root),
+		.direct_offset = Q35_DIRECT_BASE,
+		.frames = *hooks,
+		.window_base = window_base,
+		.window_size = window_size,
+		.flags = flags,
+	};
+
+	return fallow_pagetable_init(made, &config);
+}
+
+/* Makes the provider of the window; panics with what it refused. */
+static void provider_init(void)
+{
+	enum fallow_status status = board_pagetable_init(&pagetable,
+		board_frame_hooks(), Q35_WINDOW_BASE, Q35_WINDOW_SIZE, 0);
+
+	if (status != FALLOW_OK) {
+		const char *why = fallow_pagetable_why(&pagetable);
+
+		board_print("page tables: ");
+		board_panic(why != NULL ? why : fallow_status_text(status));
+	}
+	fallow_pagetable_provider(&pagetable, &provider);
+}
+
+_Noreturn void board_main(uint64_t start_info)
+{
+	struct board_ram taken[2] = { { 0, LOW_BYTES } };
+
+	*(volatile uint64_t *)board_stack_begin = STACK_MARK;
+	msr_write(MSR_GS_BASE, (uintptr_t)&cpu0);
+	serial_init();
+	board_traps_init();
+	port_out8(PIC_MASTER, 0xff);
+	port_out8(PIC_SLAVE, 0xff);
+	memory_map_read(start_info);
+	taken[1].base = image_physical(board_image_begin);
+	taken[1].size = direct_map_init() - taken[1].base;
+	board_memory_init(ram, ram_count, taken, 2, Q35_DIRECT_BASE);
+	provider_init();
+	board_fwcfg_init();
+	__asm__ volatile("sti" ::: "memory");
+	board_exit(guest_main());
+}
+
+const struct fallow_provider *board_provider(void)
+{
+	return &provider;
+}
+
+uintptr_t board_window_base(void)
+{
+	return Q35_WINDOW_BASE;
+}
+
+size_t board_window_size(void)
+{
+	return Q35_WINDOW_SIZE;
+}

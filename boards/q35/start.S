@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From the PVH entry to C, and from a trap to C.
+ *
+ * QEMU enters at board_start with paging off, in 32-bit protected mode with
+ * flat segments, %ebx the physical address of the start info (Xen,
+ * docs/misc/pvh: "x86/HVM direct boot ABI").  The image is linked high, so
+ * everything up to the jump computes physical addresses by hand (PHYSICAL).
+ * One page directory maps the first GiB by 2 MiB leaves, once from 0 on, for
+ * the instructions after paging is on, and once at Q35_KERNEL_BASE.  C makes
+ * the direct map and drops the low one.
+ */
+#include "layout.h"
+
+#define PHYSICAL(symbol) (symbol - Q35_KERNEL_BASE)
+
+/* Entries of page tables (Intel SDM volume 3, 4.5). */
+#define ENTRY_TABLE 0x003 /* present, writable */
+#define ENTRY_LEAF 0x083  /* present, writable, 2 MiB */
+#define LEAF_BYTES 0x200000
+
+#define CR0_PE 0x00000001
+#define CR0_WP 0x00010000
+#define CR0_PG 0x80000000
+#define CR4_PAE 0x20
+#define CR4_PGE 0x80
+#define MSR_EFER 0xc0000080
+#define EFER_LME 0x100
+#define EFER_NXE 0x800
+#define CPUID_EXTENDED 0x80000001
+#define CPUID_EXTENDED_NX (1 << 20) /* in %edx */
+
+	/* XEN_ELFNOTE_PHYS32_ENTRY.  QEMU reads 8 bytes of descriptor from a
+	 * 64-bit file. */
+	.section .note.xen, "a", @note
+	.balign 4
+	.long 4, 8, 18
+	.asciz "Xen"
+	.quad PHYSICAL(board_start)
+
+	.text
+	.code32
+	.globl board_start
+	.type board_start, @function
+board_start:
+	cld
+	movl %ebx, %esi
+	movl $PHYSICAL(board_bss_begin), %edi
+	movl $PHYSICAL(board_bss_end), %ecx
+	subl %edi, %ecx
+	shrl $2, %ecx
+	xorl %eax, %eax
+	rep stosl
+
+	movl $PHYSICAL(directory), %edi
+	movl $ENTRY_LEAF, %eax
+1:	movl %eax, (%edi)
+	addl $8, %edi
+	addl $LEAF_BYTES, %eax
+	cmpl $Q35_KERNEL_MAPPED + ENTRY_LEAF, %eax
+	jne 1b
+	/* The one table of the third level serves both ends: entry 0 for the
+	 * low addresses, entry 510 for the last GiB but one. */
+	movl $PHYSICAL(directory) + ENTRY_TABLE, PHYSICAL(pointers)
+	movl $PHYSICAL(directory) + ENTRY_TABLE, PHYSICAL(pointers) + 510 * 8
+	movl $PHYSICAL(pointers) + ENTRY_TABLE, PHYSICAL(board_root)
+	movl $PHYSICAL(pointers) + ENTRY_TABLE, PHYSICAL(board_root) + 511 * 8
+
+	/* No-execute only where the CPU has it: else setting NXE faults, and
+	 * the page-table provider is the one that says what is missing. */
+	movl $CPUID_EXTENDED, %eax
+	cpuid
+	movl $EFER_LME, %edi
+	testl $CPUID_EXTENDED_NX, %edx
+	jz 2f
+	orl $EFER_NXE, %edi
+2:	movl $MSR_EFER, %ecx
+	rdmsr
+	orl %edi, %eax
+	wrmsr
+	movl $CR4_PAE | CR4_PGE, %eax
+	movl %eax, %cr4
+	movl $PHYSICAL(board_root), %eax
+	movl %eax, %cr3
+	movl $CR0_PE | CR0_WP | CR0_PG, %eax
+	movl %eax, %cr0
+	lgdt PHYSICAL(segments_pointer)
+	ljmp $Q35_SELECTOR_CODE, $PHYSICAL(start_low64)
+
+	.code64
+start_low64:
+	movabsq $start_high64, %rax
+	jmp *%rax
+start_high64:
+	movw $Q35_SELECTOR_DATA, %ax
+	movw %ax, %ds
+	movw %ax, %es
+	movw %ax, %ss
+	xorl %eax, %eax
+	movw %ax, %fs
+	movw %ax, %gs
+	lgdt segments_pointer_high
+	movq $board_stack_end, %rsp
+	movl %esi, %edi
+	xorl %ebp, %ebp
+	call board_main
+3:	cli
+	hlt
+	jmp 3b
+
+	/* bool board_can_read(uintptr_t addr), board_can_write(): a fault
+	 * inside [board_probe_begin, board_probe_end) resumes at
+	 * board_probe_failed. */
+	.globl board_can_read, board_can_write
+	.globl board_probe_begin, board_probe_end, board_probe_failed
+	.type board_can_read, @function
+board_can_read:
+board_probe_begin:
+	movb (%rdi), %al
+	movl $1, %eax
+	ret
+	.type board_can_write, @function
+board_can_write:
+	lock orb $0, (%rdi)
+	movl $1, %eax
+	ret
+board_probe_end:
+board_probe_failed:
+	xorl %eax, %eax
+	ret
+
+	/*
+	 * Vectors 0 to 31.  The CPU pushes an error code for 8, 10 to 14, 17,
+	 * 21, 29 and 30 (Intel SDM volume 3, 6.15; AMD APM volume 2, 8.2);
+	 * the others push a zero in its place, so that all frames are alike.
+	 */
+	.set vectors_with_error, 0x60227d00
+	.set vector, 0
+	.rept 32
+	.balign 16
+	.if vector == 0
+	.globl board_vectors
+board_vectors:
+	.endif
+	.if !((vectors_with_error >> vector) & 1)
+	pushq $0
+	.endif
+	pushq $vector
+	jmp trap_enter
+	.set vector, vector + 1
+	.endr
+
+	/* Builds a struct trap (traps.c) and calls board_trap() with it. */
+trap_enter:
+	pushq %r15
+	pushq %r14
+	pushq %r13
+	pushq %r12
+	pushq %r11
+	pushq %r10
+	pushq %r9
+	pushq %r8
+	pushq %rbp
+	pushq %rdi
+	pushq %rsi
+	pushq %rdx
+	pushq %rcx
+	pushq %rbx
+	pushq %rax
+	cld
+	movq %rsp, %rdi
+	call board_trap
+	popq %rax
+	popq %rbx
+	popq %rcx
+	popq %rdx
+	popq %rsi
+	popq %rdi
+	popq %rbp
+	popq %r8
+	popq %r9
+	popq %r10
+	popq %r11
+	popq %r12
+	popq %r13
+	popq %r14
+	popq %r15
+	addq $16, %rsp
+	iretq
+
+	.data
+	.balign 8
+	.globl board_segments
+	/* Null, 64-bit code, data, and a task segment that C fills in. */
+board_segments:
+	.quad 0
+	.quad 0x00af9b000000ffff
+	.quad 0x00cf93000000ffff
+	.quad 0, 0
+segments_end:
+segments_pointer:
+	.word segments_end - board_segments - 1
+	.long PHYSICAL(board_segments)
+segments_pointer_high:
+	.word segments_end - board_segments - 1
+	.quad board_segments
+
+	.bss
+	.balign 4096
+	.globl board_root
+board_root:
+	.skip 4096
+	.globl board_pointers
+board_pointers:
+pointers:
+	.skip 4096
+directory:
+	.skip 4096
+	.globl board_stack_begin, board_stack_end
+board_stack_begin:
+	.skip Q35_STACK_BYTES
+board_stack_end:
+	.section .note.GNU-stack, "", @progbits
