@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What of the page-table provider is x86-64's own: bits of entries, top-level
+ * entries, and the shootdown hook.  A window of its own, across the border of
+ * two top-level entries that nobody else uses, is made and taken down by each
+ * test; the rest is in pagetable.c.
+ */
+#include <fallow/pagetable.h>
+
+#include "board.h"
+#include "ration.h"
+#include "test.h"
+
+#define GRANULE ((uintptr_t)4096)
+#define CHUNK ((uintptr_t)2 << 20)
+#define TOP_BYTES ((uintptr_t)1 << 39)
+
+/* Four chunks, two on either side of the border. */
+#define BORDER ((uintptr_t)0xffffd08000000000)
+#define WINDOW (BORDER - 2 * CHUNK)
+#define WINDOW_BYTES (4 * CHUNK)
+
+/* Intel SDM volume 3, tables 4-18 and 4-20. */
+#define BIT_PRESENT 0
+#define BIT_WRITABLE 1
+#define BIT_USER 2
+#define BIT_PWT 3
+#define BIT_PCD 4
+#define BIT_ACCESSED 5
+#define BIT_DIRTY 6
+#define BIT_LARGE_OR_PAT 7
+#define BIT_GLOBAL 8
+#define BIT_PAT_LARGE 12
+#define BIT_NO_EXECUTE 63
+#define RFLAGS_INTERRUPTS 0x200
+
+/* A commit's memory type is a PAT index; 4 is write-back too at reset. */
+#define TYPE(index) ((unsigned)(index) << 16)
+
+static struct test_ration ration;
+static struct fallow_pagetable pagetable;
+static struct fallow_provider provider;
+static uint64_t root;
+
+/* What the shootdown hook saw, and the granule that it commits, if any. */
+static unsigned shootdowns;
+static uintptr_t committed_by_hook;
+static struct fallow_pagetable_flush last;
+static uint64_t last_rflags;
+
+static uint64_t rflags(void)
+{
+	uint64_t value;
+
+	__asm__ volatile("pushfq\n\tpopq %0" : "=r"(value));
+	return value;
+}
+
+static void shootdown(void *ctx, const struct fallow_pagetable_flush *what)
+{
+	(void)ctx;
+	shootdowns++;
+	last = *what;
+	last_rflags = rflags();
+	/* Another CPU would go on using the provider meanwhile: a lock that
+	 * is held here never lets this call end. */
+	if (committed_by_hook != 0)
+		CHECK_EQUAL(provider.commit(provider.ctx, committed_by_hook,
+				    GRANULE, 0), FALLOW_COMMIT_DONE);
+	fallow_pagetable_flush(what);
+}
+
+/* Makes the configuration of a provider at WINDOW. */
+static struct fallow_pagetable_config configuration(void)
+{
+	__asm__ volatile("movq %%cr3, %0" : "=r"(root));
+	root &= ~(uint64_t)(GRANULE - 1);
+	ration = (struct test_ration){
+		.under = board_frame_hooks(),
+		.direct_offset = board_direct_offset(),
+		.left = TEST_RATION_NONE,
+	};
+	return (struct fallow_pagetable_config){
+		.size = sizeof(struct fallow_pagetable_config),
+		.root = root,
+		.direct_offset = board_direct_offset(),
+		.frames = test_ration_hooks(&ration),
+		.window_base = WINDOW,
+		.window_size = WINDOW_BYTES,
+	};
+}
+
+static bool begin(bool hook)
+{
+	struct fallow_pagetable_config config = configuration();
+	enum fallow_status status;
+
+	shootdowns = 0;
+	config.shootdown = hook ? shootdown : NULL;
+	status = fallow_pagetable_init(&pagetable, &config);
+	CHECK_EQUAL(status, FALLOW_OK);
+	CHECK(fallow_pagetable_why(&pagetable) == NULL);
+	fallow_pagetable_provider(&pagetable, &provider);
+	return status == FALLOW_OK;
+}
+
+static void end(void)
+{
+	CHECK(fallow_pagetable_fini(&pagetable, true));
+	CHECK_EQUAL(ration.out, 0);
+}
+
+static void decommit(uintptr_t base, size_t size)
+{
+	struct fallow_range range = { .base = base, .size = size };
+
+	provider.decommit(provider.ctx, &range, 1);
+}
+
+static struct fallow_pagetable_counters counters(void)
+{
+	struct fallow_pagetable_counters now = { .size = sizeof(now) };
+
+	fallow_pagetable_counters(&pagetable, &now);
+	return now;
+}
+
+/* Returns the entry that maps `addr`, 0 if none. */
+static uint64_t entry_of(uintptr_t addr)
+{
+	struct fallow_mapping mapping = { 0 };
+
+	if (!fallow_pagetable_lookup(&pagetable, addr, &mapping))
+		return 0;
+	return mapping.entry;
+}
+
+static unsigned bit(uint64_t entry, unsigned n)
+{
+	return entry >> n & 1;
+}
+
+static uint64_t top_entry(uintptr_t addr)
+{
+	const uint64_t *table =
+		(uint64_t *)(uintptr_t)(root + board_direct_offset());
+
+	return table[addr / TOP_BYTES % 512];
+}
+
+static void check_leaf(uint64_t entry, bool large)
+{
+	CHECK_EQUAL(bit(entry, BIT_PRESENT), 1);
+	CHECK_EQUAL(bit(entry, BIT_WRITABLE), 1);
+	CHECK_EQUAL(bit(entry, BIT_USER), 0);
+	CHECK_EQUAL(bit(entry, BIT_PWT), 0);
+	CHECK_EQUAL(bit(entry, BIT_PCD), 0);
+	CHECK_EQUAL(bit(entry, BIT_ACCESSED), 1);
+	CHECK_EQUAL(bit(entry, BIT_DIRTY), 1);
+	CHECK_EQUAL(bit(entry, BIT_LARGE_OR_PAT), large);
+	CHECK_EQUAL(bit(entry, BIT_GLOBAL), 1);
+	CHECK_EQUAL(bit(entry, BIT_NO_EXECUTE), 1);
+}
+
+/* Both kinds of leaf: supervisor, writable, global, no-execute. */
+static void test_entry_bits(void)
+{
+	if (!begin(false))
+		return;
+	CHECK(provider.commit(provider.ctx, WINDOW, GRANULE, 0));
+	check_leaf(entry_of(WINDOW), false);
+	CHECK(provider.commit(
+		      provider.ctx, BORDER, CHUNK, FALLOW_PREFER_LARGE) &
+		FALLOW_COMMIT_LARGE);
+	check_leaf(entry_of(BORDER), true);
+	decommit(WINDOW, GRANULE);
+	decommit(BORDER, CHUNK);
+	end();
+}
+
+/* The PAT bit is bit 12 of a large leaf and bit 7 of a small one. */
+static void test_split_moves_pat_bit(void)
+{
+	struct fallow_mapping mapping;
+	uint64_t frame;
+
+	if (!begin(false))
+		return;
+	CHECK(provider.commit(provider.ctx, BORDER, CHUNK,
+		      FALLOW_PREFER_LARGE | TYPE(4)) &
+		FALLOW_COMMIT_LARGE);
+	CHECK_EQUAL(bit(entry_of(BORDER), BIT_PAT_LARGE), 1);
+	CHECK(fallow_pagetable_lookup(&pagetable, BORDER, &mapping));
+	CHECK_EQUAL(mapping.memory_type, 4);
+	frame = mapping.physical;
+	CHECK_EQUAL(frame % CHUNK, 0);
+	decommit(BORDER + GRANULE, GRANULE);
+	CHECK(fallow_pagetable_lookup(&pagetable, BORDER, &mapping));
+	CHECK_EQUAL(bit(mapping.entry, BIT_LARGE_OR_PAT), 1);
+	CHECK_EQUAL(bit(mapping.entry, BIT_PAT_LARGE), 0);
+	CHECK_EQUAL(mapping.memory_type, 4);
+	CHECK_EQUAL(mapping.physical, frame);
+	/* One granule of another type keeps it from being promoted. */
+	CHECK(provider.commit(provider.ctx, BORDER + GRANULE, GRANULE,
+		FALLOW_RESERVED));
+	CHECK(!provider.promote(provider.ctx, BORDER));
+	decommit(BORDER + GRANULE, GRANULE);
+	CHECK(provider.commit(provider.ctx, BORDER + GRANULE, GRANULE,
+		FALLOW_RESERVED | TYPE(4)));
+	CHECK(provider.promote(provider.ctx, BORDER));
+	CHECK_EQUAL(bit(entry_of(BORDER), BIT_PAT_LARGE), 1);
+	CHECK(fallow_pagetable_lookup(
+		&pagetable, BORDER + 9 * GRANULE, &mapping));
+	CHECK_EQUAL(mapping.memory_type, 4);
+	CHECK_EQUAL(mapping.physical, frame + 9 * GRANULE);
+	decommit(BORDER, CHUNK);
+	CHECK_EQUAL(provider.commit(provider.ctx, BORDER, GRANULE, TYPE(8)),
+		FALLOW_COMMIT_NO_MEMORY);
+	end();
+}
+
+/* Two top-level entries and one of the next level have a table each.  A large
+ * mapping and its spare table come and go together, and a whole chunk
+ * decommitted at once leaves no table. */
+static void test_tables_go_with_chunk(void)
+{
+	if (!begin(false))
+		return;
+	CHECK(provider.commit(provider.ctx, BORDER, CHUNK, 0));
+	CHECK_EQUAL(counters().tables, 4);
+	decommit(BORDER, CHUNK);
+	CHECK_EQUAL(counters().tables, 3);
+	CHECK(provider.commit(provider.ctx, BORDER, CHUNK,
+		      FALLOW_PREFER_LARGE) & FALLOW_COMMIT_LARGE);
+	CHECK_EQUAL(counters().tables, 4);
+	CHECK_EQUAL(counters().tables_spare, 1);
+	decommit(BORDER, CHUNK);
+	CHECK_EQUAL(counters().tables, 3);
+	CHECK_EQUAL(counters().tables_spare, 0);
+	end();
+}
+
+/* Both top-level entries are there before the first commit, and go only with
+ * the last. */
+static void test_top_entries_filled(void)
+{
+	if (!begin(false))
+		return;
+	CHECK_EQUAL(bit(top_entry(WINDOW), BIT_PRESENT), 1);
+	CHECK_EQUAL(bit(top_entry(BORDER), BIT_PRESENT), 1);
+	CHECK_EQUAL(bit(top_entry(BORDER + TOP_BYTES), BIT_PRESENT), 0);
+	CHECK_EQUAL(ration.out, 2 * GRANULE);
+	CHECK(provider.commit(
+		provider.ctx, BORDER - GRANULE, 2 * GRANULE, 0));
+	CHECK(board_can_write(BORDER - GRANULE));
+	CHECK(board_can_write(BORDER));
+	CHECK(!fallow_pagetable_fini(&pagetable, true));
+	CHECK(board_can_write(BORDER));
+	decommit(BORDER - GRANULE, 2 * GRANULE);
+	end();
+	CHECK_EQUAL(top_entry(WINDOW), 0);
+	CHECK_EQUAL(top_entry(BORDER), 0);
+}
+
+/* Without memory for the second top-level entry the first goes back too. */
+static void test_top_entries_refused(void)
+{
+	struct fallow_pagetable_config config = configuration();
+	uint64_t n;
+
+	for (n = 0; n < 2; n++) {
+		ration.left = n;
+		CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+			FALLOW_NO_TABLE_MEMORY);
+		CHECK_EQUAL(ration.out, 0);
+		CHECK_EQUAL(top_entry(WINDOW), 0);
+	}
+}
+
+/* One call of the hook for a decommit of any number of ranges, with
+ * interrupts on, no lock held, and what is to be forgotten. */
+static void test_shootdown_once(void)
+{
+	struct fallow_range ranges[3] = {
+		{ .base = WINDOW, .size = GRANULE },
+		{ .base = WINDOW + 2 * GRANULE, .size = GRANULE },
+		{ .base = BORDER - 2 * GRANULE, .size = 2 * GRANULE },
+	};
+
+	if (!begin(true))
+		return;
+	CHECK(provider.commit(provider.ctx, WINDOW, 2 * CHUNK, 0));
+	CHECK_EQUAL(shootdowns, 0);
+	committed_by_hook = BORDER + CHUNK;
+	provider.decommit(provider.ctx, ranges, 3);
+	committed_by_hook = 0;
+	CHECK_EQUAL(shootdowns, 1);
+	CHECK(!last.all);
+	CHECK_EQUAL(last.n, 3);
+	CHECK(last.ranges == ranges);
+	CHECK(last_rflags & RFLAGS_INTERRUPTS);
+	CHECK(rflags() & RFLAGS_INTERRUPTS);
+	decommit(BORDER + CHUNK, GRANULE);
+	CHECK_EQUAL(shootdowns, 2);
+	decommit(WINDOW + 3 * GRANULE, 2 * CHUNK - 5 * GRANULE);
+	CHECK_EQUAL(shootdowns, 3);
+	CHECK(last.all);
+	decommit(WINDOW + GRANULE, GRANULE);
+	end();
+}
+
+/* Promotion and split reach every CPU as a flush of everything. */
+static void test_size_change_flushes_all(void)
+{
+	if (!begin(false))
+		return;
+	CHECK(provider.commit(provider.ctx, BORDER, CHUNK, FALLOW_RESERVED));
+	CHECK_EQUAL(counters().flushes_all, 0);
+	CHECK(provider.promote(provider.ctx, BORDER));
+	CHECK_EQUAL(counters().flushes_all, 1);
+	decommit(BORDER, GRANULE);
+	CHECK_EQUAL(counters().flushes_all, 2);
+	decommit(BORDER + GRANULE, GRANULE);
+	CHECK_EQUAL(counters().flushes_all, 2);
+	CHECK_EQUAL(counters().flushes, 3);
+	decommit(BORDER + 2 * GRANULE, CHUNK - 2 * GRANULE);
+	end();
+}
+
+/* Commit is legal with interrupts masked, and leaves them so. */
+static void test_commit_keeps_interrupts(void)
+{
+	if (!begin(false))
+		return;
+	__asm__ volatile("cli" ::: "memory");
+	CHECK(provider.commit(provider.ctx, WINDOW, GRANULE, 0));
+	CHECK(!(rflags() & RFLAGS_INTERRUPTS));
+	__asm__ volatile("sti" ::: "memory");
+	CHECK(provider.commit(provider.ctx, BORDER, GRANULE, 0));
+	CHECK(rflags() & RFLAGS_INTERRUPTS);
+	decommit(WINDOW, GRANULE);
+	CHECK(rflags() & RFLAGS_INTERRUPTS);
+	decommit(BORDER, GRANULE);
+	end();
+}
+
+/* A provider of granules alone has no large mappings to offer. */
+static void test_granules_only(void)
+{
+	struct fallow_pagetable_config config = configuration();
+
+	config.flags = FALLOW_PAGETABLE_GRANULES;
+	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config), FALLOW_OK);
+	fallow_pagetable_provider(&pagetable, &provider);
+	CHECK_EQUAL(provider.large_log2, 0);
+	CHECK_EQUAL(provider.capabilities, FALLOW_CAN_MOVE);
+	CHECK(provider.promote == NULL);
+	CHECK_EQUAL(provider.commit(provider.ctx, BORDER, CHUNK,
+			    FALLOW_PREFER_LARGE), FALLOW_COMMIT_DONE);
+	check_leaf(entry_of(BORDER), false);
+	decommit(BORDER, CHUNK);
+	end();
+}
+
+/* Windows that no four-level table can map, and a struct of another size. */
+static void test_bad_windows(void)
+{
+	struct fallow_pagetable_config config = configuration();
+
+	config.window_base = (uintptr_t)1 << 47;
+	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+		FALLOW_BAD_SETTING);
+	CHECK(fallow_pagetable_why(&pagetable) != NULL);
+	config.window_base = ((uintptr_t)1 << 47) - GRANULE;
+	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+		FALLOW_BAD_SETTING);
+	config.window_base = GRANULE;
+	config.window_size = (size_t)0 - 3 * GRANULE;
+	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+		FALLOW_BAD_SETTING);
+	config = configuration();
+	config.root += 8;
+	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+		FALLOW_UNALIGNED);
+	config = configuration();
+	config.size = 0;
+	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+		FALLOW_BAD_SIZE_FIELD);
+	config.size = sizeof(config) + 8;
+	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+		FALLOW_BAD_SIZE_FIELD);
+	CHECK_EQUAL(fallow_pagetable_init(&pagetable, NULL),
+		FALLOW_MISSING_ARGUMENT);
+	CHECK_EQUAL(ration.out, 0);
+}
+
+const struct test tests[] = {
+	{ "entry_bits", test_entry_bits },
+	{ "split_moves_pat_bit", test_split_moves_pat_bit },
+	{ "tables_go_with_chunk", test_tables_go_with_chunk },
+	{ "top_entries_filled", test_top_entries_filled },
+	{ "top_entries_refused", test_top_entries_refused },
+	{ "shootdown_once", test_shootdown_once },
+	{ "size_change_flushes_all", test_size_change_flushes_all },
+	{ "commit_keeps_interrupts", test_commit_keeps_interrupts },
+	{ "granules_only", test_granules_only },
+	{ "bad_windows", test_bad_windows },
+	{ NULL, NULL },
+};
