@@ -57,8 +57,9 @@ comma := ,
 # ----------------------------------------------------------------- flags --
 
 # Only public headers are found in angle brackets: core/string.h is not <string.h>.
-INCLUDES := -Icore/include -iquote core -iquote arch -iquote boards \
-	-iquote tests/support
+# A file finds its neighbours first, then a test what is beside it in support.
+INCLUDES := -Icore/include -iquote tests/support -iquote core -iquote arch \
+	-iquote boards
 WARNINGS := -Wall -Wextra -Werror -Wundef -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes -Wvla
 COMMON := -std=c11 -g $(WARNINGS) $(INCLUDES) -MMD -MP
