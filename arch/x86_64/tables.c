@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Page tables of four levels: finding and making entries, flushing, set-up and
+ * Page tables of four or five levels: finding and making entries, flushing, set-up and
  * what can be seen.  What a provider does with them is in pagetable.c; the
  * states of an entry, and who may change one, in tables.h.
  *
@@ -8,9 +8,9 @@
  * of the last level (a decommit of the whole chunk, or a promotion), so a walk
  * needs no lock: it reads each entry once, and what an entry pointed to is
  * still a table.  New tables are zeroed before the release store that makes
- * them reachable.
+ * them reachable.  How many levels there are is read from CR4, once.
  *
- * Not here: five-level paging.  It is refused by name.
+ * Not here: 1 GiB leaves; one in the way of a commit is met as "no memory".
  */
 #include "tables.h"
 
@@ -20,10 +20,10 @@
 #define MSR_EFER 0xc0000080
 #define EFER_NXE ((uint64_t)1 << 11)
 
-/* The bits of an address that four levels translate. */
-#define ADDRESS_LOG2 48
-_Static_assert(GRANULE_LOG2 + (LEVEL_TOP + 1) * LEVEL_LOG2 == ADDRESS_LOG2,
-	"the levels translate all bits of an address");
+/* Four levels translate 48 bits of an address, five 57. */
+_Static_assert(GRANULE_LOG2 + (LEVEL_FOURTH + 1) * LEVEL_LOG2 == 48 &&
+		GRANULE_LOG2 + (LEVEL_FIFTH + 1) * LEVEL_LOG2 == 57,
+	"the levels are counted from 0");
 
 static inline uint64_t cr4_read(void)
 {
@@ -98,7 +98,7 @@ uint64_t *fl_entry_find(
 	const struct pagetable *pt, uintptr_t addr, unsigned *level)
 {
 	uint64_t *table = frame_pointer(pt, pt->root);
-	unsigned at = LEVEL_TOP;
+	unsigned at = pt->top;
 
 	for (;;) {
 		uint64_t *entry = &table[entry_index(addr, at)];
@@ -174,28 +174,19 @@ uint64_t *fl_entry_make(struct pagetable *pt, uintptr_t addr, unsigned level)
 	return at == level ? entry : NULL;
 }
 
-/* Returns what is wrong with this CPU's mode, or NULL. */
-static const char *cpu_refused(void)
+/* Whether the tables translate the address: all bits above those that they
+ * do, and the highest that they do, are equal. */
+static bool canonical(uintptr_t addr, unsigned top)
 {
-	if (cr4_read() & CR4_LA57)
-		return "five-level paging (CR4.LA57) is on, and is not "
-		       "supported";
-	if (!(efer_read() & EFER_NXE))
-		return "EFER.NXE is off, and the window must be no-execute";
-	return NULL;
-}
+	unsigned shift = level_log2(top + 1) - 1;
 
-/* Whether four levels translate the address: bits 63 to 47 are equal. */
-static bool canonical(uintptr_t addr)
-{
-	uintptr_t high = addr >> (ADDRESS_LOG2 - 1);
-
-	return high == 0 || high == UINTPTR_MAX >> (ADDRESS_LOG2 - 1);
+	return addr >> shift == 0 || addr >> shift == UINTPTR_MAX >> shift;
 }
 
 /* Sets *why to what a BAD_SETTING is about; else what init says. */
 static enum fallow_status config_check(
-	const struct fallow_pagetable_config *config, const char **why)
+	const struct fallow_pagetable_config *config, unsigned top,
+	const char **why)
 {
 	uintptr_t base = config->window_base, size = config->window_size;
 	uintptr_t unaligned = base | size | config->direct_offset |
@@ -209,8 +200,8 @@ static enum fallow_status config_check(
 		return FALLOW_WINDOW_TOO_SMALL;
 	if (base + size <= base)
 		return FALLOW_RANGE_WRAPS;
-	if (!canonical(base) || !canonical(base + size - 1) ||
-		(base ^ (base + size - 1)) >> (ADDRESS_LOG2 - 1) != 0) {
+	if (!canonical(base, top) || !canonical(base + size - 1, top) ||
+		(intptr_t)(base ^ (base + size - 1)) < 0) {
 		*why = "the window is not inside one canonical half";
 		return FALLOW_BAD_SETTING;
 	}
@@ -220,15 +211,18 @@ static enum fallow_status config_check(
 		*why = "an unknown flag is set";
 		return FALLOW_BAD_SETTING;
 	}
-	*why = cpu_refused();
-	return *why == NULL ? FALLOW_OK : FALLOW_UNSUPPORTED_CPU;
+	if (!(efer_read() & EFER_NXE)) {
+		*why = "EFER.NXE is off, and the window must be no-execute";
+		return FALLOW_UNSUPPORTED_CPU;
+	}
+	return FALLOW_OK;
 }
 
 /* Fills the window's top-level entries; those that are there stay. */
 static bool top_fill(struct pagetable *pt)
 {
-	size_t index = entry_index(pt->window_base, LEVEL_TOP);
-	size_t last = entry_index(pt->window_end - 1, LEVEL_TOP);
+	size_t index = entry_index(pt->window_base, pt->top);
+	size_t last = entry_index(pt->window_end - 1, pt->top);
 	uint64_t *root = frame_pointer(pt, pt->root);
 
 	for (; index <= last; index++) {
@@ -253,10 +247,13 @@ enum fallow_status fallow_pagetable_init(struct fallow_pagetable *pagetable,
 	if (pagetable == NULL || config == NULL)
 		return FALLOW_MISSING_ARGUMENT;
 	pt = inside(pagetable);
-	*pt = (struct pagetable){ .spare = FALLOW_FRAME_NONE };
+	*pt = (struct pagetable){
+		.top = cr4_read() & CR4_LA57 ? LEVEL_FIFTH : LEVEL_FOURTH,
+		.spare = FALLOW_FRAME_NONE,
+	};
 	if (config->size != sizeof(*config))
 		return FALLOW_BAD_SIZE_FIELD;
-	status = config_check(config, &pt->why);
+	status = config_check(config, pt->top, &pt->why);
 	if (status != FALLOW_OK)
 		return status;
 	pt->frames = config->frames;
@@ -362,7 +359,7 @@ bool fallow_pagetable_fini(struct fallow_pagetable *pagetable, bool top)
 {
 	static const struct fallow_pagetable_flush all = { .all = true };
 	struct pagetable *pt = inside(pagetable);
-	unsigned levels = top ? LEVEL_TOP : LEVEL_TOP - 1;
+	unsigned levels = top ? pt->top : pt->top - 1;
 	unsigned level;
 	bool empty = true;
 
@@ -387,11 +384,12 @@ bool fallow_pagetable_lookup(const struct fallow_pagetable *pagetable,
 	uintptr_t addr, struct fallow_mapping *mapping)
 {
 	unsigned level = LEVEL_GRANULE;
+	const struct pagetable *pt = inside(pagetable);
 	uint64_t value, offset_mask;
 
-	if (!canonical(addr))
+	if (!canonical(addr, pt->top))
 		return false;
-	value = *fl_entry_find(inside(pagetable), addr, &level);
+	value = *fl_entry_find(pt, addr, &level);
 	if (!(value & ENTRY_PRESENT))
 		return false;
 	offset_mask = ((uint64_t)1 << level_log2(level)) - 1;

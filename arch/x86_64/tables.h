@@ -39,7 +39,9 @@ _Static_assert(GRANULE_LOG2 + LEVEL_LOG2 == CHUNK_LOG2,
 enum {
 	LEVEL_GRANULE = 0,
 	LEVEL_CHUNK = 1,
-	LEVEL_TOP = 3,
+	/* The top, without and with CR4.LA57. */
+	LEVEL_FOURTH = 3,
+	LEVEL_FIFTH = 4,
 };
 
 /* Intel SDM volume 3, tables 4-15 to 4-20. */
@@ -73,6 +75,7 @@ struct pagetable {
 		void *ctx, const struct fallow_pagetable_flush *what);
 	void *shootdown_ctx;
 	unsigned flags;
+	unsigned top; /* the level of the root: LEVEL_FOURTH or _FIFTH */
 	const char *why;
 	/* Protects all below, and the entries that point to tables. */
 	struct lock lock;

@@ -5,10 +5,10 @@
  *
  * Order matters: the serial port first, so that everything after can complain;
  * then the exceptions; then the memory map, whose bytes are in low memory that
- * nobody has reused yet; then the direct map, whose tables come from right
- * behind the image, before there is a frame allocator; then frames, provider,
- * fw_cfg.  Interrupts are on in guest_main(), as in a kernel's task, but none
- * comes: both PICs are masked and nothing else was told to send any.
+ * nobody has reused yet; then the tables (map.c), which come from right behind
+ * the image, before there is a frame allocator; then frames, provider, fw_cfg.
+ * Interrupts are on in guest_main(), as in a kernel's task, but none comes:
+ * both PICs are masked and nothing else was told to send any.
  */
 #include <fallow/pagetable.h>
 
@@ -42,20 +42,6 @@ enum {
 };
 
 #define MSR_GS_BASE 0xc0000101
-#define MSR_EFER 0xc0000080
-#define EFER_NXE 0x800
-
-/* Entries of page tables (Intel SDM volume 3, 4.5). */
-#define ENTRY_PRESENT ((uint64_t)1 << 0)
-#define ENTRY_WRITABLE ((uint64_t)1 << 1)
-#define ENTRY_LARGE ((uint64_t)1 << 7)
-#define ENTRY_GLOBAL ((uint64_t)1 << 8)
-#define ENTRY_NO_EXECUTE ((uint64_t)1 << 63)
-#define TABLE_BYTES ((uint64_t)4096)
-#define LEAF_BYTES ((uint64_t)0x200000)
-#define DIRECTORY_BYTES ((uint64_t)0x40000000)
-/* One table of the third level maps 512 GiB of RAM. */
-#define DIRECT_BYTES ((uint64_t)512 * DIRECTORY_BYTES)
 
 /* Below 1 MiB is what firmware left; it is not worth the care. */
 #define LOW_BYTES ((uint64_t)0x100000)
@@ -90,32 +76,13 @@ struct cpu {
 	uint32_t context;
 };
 
-extern unsigned char board_image_begin[], board_image_end[];
-extern unsigned char board_stack_begin[];
-extern uint64_t board_root[], board_pointers[];
-
 _Noreturn void board_main(uint64_t start_info);
-
-/* At the lowest word of the stack, where nothing should ever get. */
-#define STACK_MARK 0x7374616b656e6421
 
 static struct cpu cpu0;
 static struct fallow_pagetable pagetable;
 static struct fallow_provider provider;
 static struct board_ram ram[BOARD_RAM_MAX];
 static size_t ram_count;
-
-/* Returns where start.S mapped physical memory, which must be below 1 GiB. */
-static void *low_physical(uint64_t addr)
-{
-	return (void *)(uintptr_t)(addr + Q35_KERNEL_BASE);
-}
-
-/* Returns the physical address of something in the image. */
-static uint64_t image_physical(const void *p)
-{
-	return (uintptr_t)p - Q35_KERNEL_BASE;
-}
 
 /* Sets COM1 to 115200 bits a second, 8N1, without interrupts. */
 static void serial_init(void)
@@ -142,10 +109,6 @@ void board_putc(char c)
  */
 _Noreturn void board_exit(int status)
 {
-	if (*(volatile uint64_t *)board_stack_begin != STACK_MARK) {
-		board_print("board: the stack has overflown\n");
-		status = 98;
-	}
 	if (status < 0 || status > 127)
 		status = 127;
 	port_out16(EXIT_PORT, (uint16_t)(127 - status));
@@ -198,85 +161,13 @@ static void memory_map_read(uint64_t addr)
 	}
 }
 
-/* Takes a zeroed table from *next, which must be RAM that start.S mapped. */
-static uint64_t *table_take(uint64_t *next)
-{
-	uint64_t *table = low_physical(*next);
-	size_t i;
-	bool inside = false;
-
-	for (i = 0; i < ram_count; i++)
-		if (*next >= ram[i].base && *next + TABLE_BYTES <=
-				ram[i].base + ram[i].size)
-			inside = true;
-	if (!inside || *next + TABLE_BYTES > Q35_KERNEL_MAPPED)
-		board_panic("no RAM behind the image for the direct map");
-	for (i = 0; i < TABLE_BYTES / sizeof(*table); i++)
-		table[i] = 0;
-	*next += TABLE_BYTES;
-	return table;
-}
-
-/* Returns the no-execute bit, or 0 on a CPU where it would be a reserved one:
- * start.S turned it on if it could. */
-static uint64_t no_execute(void)
-{
-	uint32_t low, high;
-
-	__asm__ volatile("rdmsr" : "=a"(low), "=d"(high) : "c"(MSR_EFER));
-	return low & EFER_NXE ? ENTRY_NO_EXECUTE : 0;
-}
-
-/* Maps the large pages that [base, end) touches. */
-static void direct_map_range(
-	uint64_t *pointers, uint64_t base, uint64_t end, uint64_t *next)
-{
-	uint64_t flags = ENTRY_PRESENT | ENTRY_WRITABLE | ENTRY_LARGE |
-		ENTRY_GLOBAL | no_execute();
-	uint64_t addr, *entry;
-
-	if (end > DIRECT_BYTES)
-		board_panic("RAM beyond the reach of the direct map");
-	for (addr = base & ~(LEAF_BYTES - 1); addr < end; addr += LEAF_BYTES) {
-		entry = &pointers[addr / DIRECTORY_BYTES];
-		if (*entry == 0)
-			*entry = image_physical(table_take(next)) |
-				ENTRY_PRESENT | ENTRY_WRITABLE;
-		entry = low_physical(*entry & ~(TABLE_BYTES - 1));
-		entry[addr / LEAF_BYTES % 512] = addr | flags;
-	}
-}
-
-/*
- * Maps all RAM at Q35_DIRECT_BASE and takes the low addresses out of the
- * tables; returns the physical end of the image and of these tables.
- */
-static uint64_t direct_map_init(void)
-{
-	uint64_t next = image_physical(board_image_end);
-	uint64_t *pointers = table_take(&next);
-	size_t i;
-
-	for (i = 0; i < ram_count; i++)
-		direct_map_range(pointers, ram[i].base,
-			ram[i].base + ram[i].size, &next);
-	board_root[Q35_DIRECT_BASE >> 39 & 511] = image_physical(pointers) |
-		ENTRY_PRESENT | ENTRY_WRITABLE;
-	board_root[0] = 0;
-	board_pointers[0] = 0;
-	/* None of the low entries was global. */
-	__asm__ volatile("movq %0, %%cr3" ::"r"(image_physical(board_root))
-		: "memory");
-	return next;
-}
-
 enum fallow_status board_pagetable_init(struct fallow_pagetable *made,
 	const struct fallow_frame_hooks *hooks, uintptr_t window_base,
 	size_t window_size, unsigned flags)
 {
 	struct fallow_pagetable_config config = {
 		.size = sizeof(config),
-		.root = image_physical(board_root),
+		.root = board_root(),
 		.direct_offset = Q35_DIRECT_BASE,
 		.frames = *hooks,
 		.window_base = window_base,
@@ -306,7 +197,6 @@ _Noreturn void board_main(uint64_t start_info)
 {
 	struct board_ram taken[2] = { { 0, LOW_BYTES } };
 
-	*(volatile uint64_t *)board_stack_begin = STACK_MARK;
 	msr_write(MSR_GS_BASE, (uintptr_t)&cpu0);
 	serial_init();
 	board_traps_init();
@@ -314,7 +204,8 @@ _Noreturn void board_main(uint64_t start_info)
 	port_out8(PIC_SLAVE, 0xff);
 	memory_map_read(start_info);
 	taken[1].base = image_physical(board_image_begin);
-	taken[1].size = direct_map_init() - taken[1].base;
+	taken[1].size = board_map_init(ram, ram_count) -
+		taken[1].base;
 	board_memory_init(ram, ram_count, taken, 2, Q35_DIRECT_BASE);
 	provider_init();
 	board_fwcfg_init();

@@ -4,7 +4,8 @@
 # with 255 - 2 * status (board_exit() in board.c); an even exit is none of ours,
 # such as 0 after a triple fault.
 q35_ARCH := x86_64
-q35_SRCS := boards/q35/start.S boards/q35/board.c boards/q35/traps.c \
+q35_SRCS := boards/q35/start.S boards/q35/board.c boards/q35/map.c \
+	boards/q35/traps.c \
 	boards/memory.c boards/fwcfg.c boards/print.c
 q35_LDSCRIPT := linker/q35.ld
 q35_LDFLAGS := -z max-page-size=4096

@@ -7,8 +7,8 @@
  * docs/misc/pvh: "x86/HVM direct boot ABI").  The image is linked high, so
  * everything up to the jump computes physical addresses by hand (PHYSICAL).
  * One page directory maps the first GiB by 2 MiB leaves, once from 0 on, for
- * the instructions after paging is on, and once at Q35_KERNEL_BASE.  C makes
- * the direct map and drops the low one.
+ * the instructions after paging is on, and once at Q35_KERNEL_BASE.  C then
+ * makes the tables that stay (map.c).
  */
 #include "layout.h"
 
@@ -27,6 +27,9 @@
 #define MSR_EFER 0xc0000080
 #define EFER_LME 0x100
 #define EFER_NXE 0x800
+#define CR4_LA57 0x1000
+#define CPUID_FEATURES 7
+#define CPUID_FEATURES_LA57 (1 << 16) /* in %ecx, subleaf 0 */
 #define CPUID_EXTENDED 0x80000001
 #define CPUID_EXTENDED_NX (1 << 20) /* in %edx */
 
@@ -63,8 +66,28 @@ board_start:
 	 * low addresses, entry 510 for the last GiB but one. */
 	movl $PHYSICAL(directory) + ENTRY_TABLE, PHYSICAL(pointers)
 	movl $PHYSICAL(directory) + ENTRY_TABLE, PHYSICAL(pointers) + 510 * 8
-	movl $PHYSICAL(pointers) + ENTRY_TABLE, PHYSICAL(board_root)
-	movl $PHYSICAL(pointers) + ENTRY_TABLE, PHYSICAL(board_root) + 511 * 8
+	movl $PHYSICAL(pointers) + ENTRY_TABLE, PHYSICAL(fourth)
+	movl $PHYSICAL(pointers) + ENTRY_TABLE, PHYSICAL(fourth) + 511 * 8
+	movl $PHYSICAL(fourth) + ENTRY_TABLE, PHYSICAL(fifth)
+	movl $PHYSICAL(fourth) + ENTRY_TABLE, PHYSICAL(fifth) + 511 * 8
+
+	/* Five levels where the CPU has them, so that the page-table provider
+	 * is tested with either: by QEMU's models max and qemu64. */
+	movl $CR4_PAE | CR4_PGE, %ebp
+	movl $PHYSICAL(fourth), %edi
+	xorl %eax, %eax
+	cpuid
+	cmpl $CPUID_FEATURES, %eax
+	jb 4f
+	movl $CPUID_FEATURES, %eax
+	xorl %ecx, %ecx
+	cpuid
+	testl $CPUID_FEATURES_LA57, %ecx
+	jz 4f
+	orl $CR4_LA57, %ebp
+	movl $PHYSICAL(fifth), %edi
+4:	movl %ebp, %cr4
+	movl %edi, %cr3
 
 	/* No-execute only where the CPU has it: else setting NXE faults, and
 	 * the page-table provider is the one that says what is missing. */
@@ -78,10 +101,6 @@ board_start:
 	rdmsr
 	orl %edi, %eax
 	wrmsr
-	movl $CR4_PAE | CR4_PGE, %eax
-	movl %eax, %cr4
-	movl $PHYSICAL(board_root), %eax
-	movl %eax, %cr3
 	movl $CR0_PE | CR0_WP | CR0_PG, %eax
 	movl %eax, %cr0
 	lgdt PHYSICAL(segments_pointer)
@@ -100,7 +119,7 @@ start_high64:
 	movw %ax, %fs
 	movw %ax, %gs
 	lgdt segments_pointer_high
-	movq $board_stack_end, %rsp
+	movq $stack_end, %rsp
 	movl %esi, %edi
 	xorl %ebp, %ebp
 	call board_main
@@ -207,17 +226,18 @@ segments_pointer_high:
 
 	.bss
 	.balign 4096
-	.globl board_root
-board_root:
+fifth:
 	.skip 4096
-	.globl board_pointers
-board_pointers:
+fourth:
+	.skip 4096
 pointers:
 	.skip 4096
 directory:
 	.skip 4096
-	.globl board_stack_begin, board_stack_end
-board_stack_begin:
+	/* Not mapped in the end (map.c): a stack that grows too far faults. */
+	.globl board_stack_guard
+board_stack_guard:
+	.skip 4096
 	.skip Q35_STACK_BYTES
-board_stack_end:
+stack_end:
 	.section .note.GNU-stack, "", @progbits

@@ -38,6 +38,8 @@ enum {
 	/* The first interrupt stack of the TSS. */
 	TRAP_STACK = 1,
 	STATUS_FAULT = 99,
+	/* The page under the stack. */
+	GUARD_BYTES = 4096,
 };
 
 /* Intel SDM volume 3, figure 6-8. */
@@ -105,7 +107,9 @@ static void report_page_fault(uint64_t error)
 	else
 		board_print("page fault: reading ");
 	board_print_hex(fault_address());
-	if (error & FAULT_RESERVED)
+	if (fault_address() - (uintptr_t)board_stack_guard < GUARD_BYTES)
+		board_print(" (the stack has overflown)");
+	else if (error & FAULT_RESERVED)
 		board_print(" (reserved bit in an entry)");
 	else if (error & FAULT_PRESENT)
 		board_print(" (mapped, not permitted)");

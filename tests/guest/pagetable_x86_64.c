@@ -13,10 +13,13 @@
 
 #define GRANULE ((uintptr_t)4096)
 #define CHUNK ((uintptr_t)2 << 20)
-#define TOP_BYTES ((uintptr_t)1 << 39)
-
-/* Four chunks, two on either side of the border. */
-#define BORDER ((uintptr_t)0xffffd08000000000)
+/* What a top-level entry maps, and a border between two that nobody uses; of
+ * five levels, which the board uses where the CPU has them, or of four. */
+#define TOP_BYTES ((uintptr_t)1 << (five_levels() ? 48 : 39))
+#define BORDER \
+	(five_levels() ? (uintptr_t)0xff11000000000000 \
+		       : (uintptr_t)0xffffd08000000000)
+/* Four chunks, two on either side of it. */
 #define WINDOW (BORDER - 2 * CHUNK)
 #define WINDOW_BYTES (4 * CHUNK)
 
@@ -47,6 +50,15 @@ static unsigned shootdowns;
 static uintptr_t committed_by_hook;
 static struct fallow_pagetable_flush last;
 static uint64_t last_rflags;
+
+/* Whether CR4.LA57 is set. */
+static bool five_levels(void)
+{
+	uint64_t cr4;
+
+	__asm__ volatile("movq %%cr4, %0" : "=r"(cr4));
+	return cr4 >> 12 & 1;
+}
 
 static uint64_t rflags(void)
 {
@@ -219,23 +231,25 @@ static void test_split_moves_pat_bit(void)
 	end();
 }
 
-/* Two top-level entries and one of the next level have a table each.  A large
- * mapping and its spare table come and go together, and a whole chunk
+/* Each level has a table for the border's first chunk, and the window's other
+ * half one below the top.  A large mapping and its spare table come and go together, and a whole chunk
  * decommitted at once leaves no table. */
 static void test_tables_go_with_chunk(void)
 {
+	size_t upper = five_levels() ? 4 : 3;
+
 	if (!begin(false))
 		return;
 	CHECK(provider.commit(provider.ctx, BORDER, CHUNK, 0));
-	CHECK_EQUAL(counters().tables, 4);
+	CHECK_EQUAL(counters().tables, upper + 1);
 	decommit(BORDER, CHUNK);
-	CHECK_EQUAL(counters().tables, 3);
+	CHECK_EQUAL(counters().tables, upper);
 	CHECK(provider.commit(provider.ctx, BORDER, CHUNK,
 		      FALLOW_PREFER_LARGE) & FALLOW_COMMIT_LARGE);
-	CHECK_EQUAL(counters().tables, 4);
+	CHECK_EQUAL(counters().tables, upper + 1);
 	CHECK_EQUAL(counters().tables_spare, 1);
 	decommit(BORDER, CHUNK);
-	CHECK_EQUAL(counters().tables, 3);
+	CHECK_EQUAL(counters().tables, upper);
 	CHECK_EQUAL(counters().tables_spare, 0);
 	end();
 }
@@ -362,16 +376,17 @@ static void test_granules_only(void)
 	end();
 }
 
-/* Windows that no four-level table can map, and a struct of another size. */
+/* Windows that no table can map, and a struct of another size. */
 static void test_bad_windows(void)
 {
+	uintptr_t lower_end = TOP_BYTES << 8;
 	struct fallow_pagetable_config config = configuration();
 
-	config.window_base = (uintptr_t)1 << 47;
+	config.window_base = lower_end;
 	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
 		FALLOW_BAD_SETTING);
 	CHECK(fallow_pagetable_why(&pagetable) != NULL);
-	config.window_base = ((uintptr_t)1 << 47) - GRANULE;
+	config.window_base = lower_end - GRANULE;
 	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
 		FALLOW_BAD_SETTING);
 	config.window_base = GRANULE;

@@ -9,9 +9,9 @@
  * struct fallow_pagetable and the tables themselves.
  *
  * What the embedder must know:
- *   - Every top-level entry (512 GiB each) of the window is filled in by
- *     fallow_pagetable_init(), once.  Roots made later must copy them; then
- *     they never differ.
+ *   - Every top-level entry of the window (512 GiB each; 256 TiB under
+ *     five-level paging) is filled in by fallow_pagetable_init(), once.  Roots
+ *     made later must copy them; then they never differ.
  *   - The window is mapped writable, supervisor-only, global and no-execute;
  *     EFER.NXE must be on.
  *   - A large mapping is only made together with a table that a later split
@@ -21,8 +21,8 @@
  *     stay until fallow_pagetable_fini().
  *   - Frames come back to the embedder only after every CPU has forgotten
  *     them.
- *   - Not supported: five-level paging (CR4.LA57), memory encryption bits in
- *     entries, and protection keys; the first is refused by name.
+ *   - Four or five levels (CR4.LA57) are read from the CPU.  Not supported:
+ *     memory encryption bits in entries, and protection keys.
  *
  * Contexts: as provider.h says for each function.  commit() may run in
  * interrupt handlers and never waits for another CPU: what it maps was not
@@ -107,8 +107,8 @@ struct fallow_pagetable_config {
  * entries of the root.
  * Fails iff: BAD_SIZE_FIELD, MISSING_ARGUMENT (take or give), UNALIGNED (root,
  * direct_offset or window), WINDOW_TOO_SMALL (empty), RANGE_WRAPS, BAD_SETTING
- * (the window is not canonical, or an unknown flag), UNSUPPORTED_CPU (five-
- * level paging is on; EFER.NXE is off), NO_TABLE_MEMORY.
+ * (the window is not canonical, or an unknown flag), UNSUPPORTED_CPU (EFER.NXE
+ * is off), NO_TABLE_MEMORY.
  * Context: boot, on a CPU that uses the paging mode of `root`.  Calls: take.
  */
 enum fallow_status fallow_pagetable_init(struct fallow_pagetable *pagetable,
