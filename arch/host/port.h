@@ -7,6 +7,7 @@
 #ifndef HOST_PORT_H
 #define HOST_PORT_H
 
+#include <sched.h>
 #include <stdlib.h>
 
 extern _Thread_local unsigned fallow_host_context
@@ -43,13 +44,14 @@ static inline void fl_port_lock_leave(struct fl_port_state state)
 	(void)state;
 }
 
+/*
+ * The CPU goes to whoever wants it: the thread that is waited for may be one
+ * that is not running.  With more threads than CPUs a fair lock would else
+ * cost a time slice a turn.
+ */
 static inline void fl_port_pause(void)
 {
-	#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
+	sched_yield();
 }
 
 _Noreturn static inline void fl_port_halt(void)
