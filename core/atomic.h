@@ -15,7 +15,9 @@
 #define fl_store_relaxed(p, v) ((void)(*(p) = (v)))
 #define fl_store_release(p, v) ((void)(*(p) = (v)))
 /* Replaces *expected by *p and returns false unless they were equal. */
-#define fl_cas_acq_rel(p, expected, v) ((void)(expected), *(p) = (v), true)
+#define fl_cas_acq_rel(p, expected, v) \
+	(*(p) == *(expected) ? (*(p) = (v), true) \
+			     : (*(expected) = *(p), false))
 #define fl_cas_acquire(p, expected, v) fl_cas_acq_rel(p, expected, v)
 #define fl_cas_release(p, expected, v) fl_cas_acq_rel(p, expected, v)
 #define fl_add_relaxed(p, v) ((void)(*(p) += (v)))

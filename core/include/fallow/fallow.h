@@ -42,7 +42,7 @@ extern "C" {
  * A heap.  The embedder owns its storage, which must stay where it is from
  * fallow_init() to fallow_fini(); what is inside is fallow's.
  */
-#define FALLOW_HEAP_BYTES 2048
+#define FALLOW_HEAP_BYTES 3072
 struct fallow {
 	__attribute__((aligned(64))) unsigned char opaque[FALLOW_HEAP_BYTES];
 };
@@ -253,8 +253,9 @@ void fallow_free_sized(struct fallow *heap, void *p, size_t size);
  * Misuse: as fallow_free(), and 0. */
 size_t fallow_usable_size(struct fallow *heap, const void *p);
 
-/* Returns the usable size of a block that fallow_alloc(size) would return;
- * 0 iff `size` is above FALLOW_SIZE_MAX. */
+/* Returns the usable size of a block that fallow_alloc(size) returns; 0 iff
+ * `size` is above FALLOW_SIZE_MAX.  Only where no page of the block's class can
+ * be had is a block above 8 KiB larger: rounded up to granules. */
 size_t fallow_good_size(size_t size) __attribute__((const));
 
 /* Whether the address is in a page or span of this heap.  Context: any. */

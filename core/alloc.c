@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allocation: the hot path, and the order of everything else.
+ *
+ * Hot: enter the context, look up its current page for the class, pop.  No
+ * lock, no atomic read-modify-write, no call.  The slow path is entered inside
+ * the context, with nothing read that could grow stale.
+ *
+ * When memory runs out: first this context's empty pages go back to their
+ * chunks, which costs no provider call; then, where the call may wait,
+ * fallow_collect() and the embedder's pressure hook; then NULL.
+ */
+#include "alloc.h"
+#include "class.h"
+#include "misuse.h"
+#include "span.h"
+#include "string.h"
+
+/* Why an op cannot begin: reports it and returns false. */
+static bool op_legal(struct op *op)
+{
+	if (op->heap->contexts == 0) {
+		/* A flat heap without a region yet: nothing to give. */
+		op_drop(op);
+		return false;
+	}
+	if (op->local == NULL) {
+		fl_misuse(op, FALLOW_MISUSE_BAD_CONTEXT, 0, NULL);
+		return false;
+	}
+	if (op->local->calling > 0) {
+		fl_misuse(op, FALLOW_MISUSE_REENTRY, 0, NULL);
+		return false;
+	}
+	return true;
+}
+
+bool fl_op_begin(struct op *op, struct fallow *heap, unsigned flags,
+	uintptr_t caller)
+{
+	op->heap = heap_of(heap);
+	op->flags = flags;
+	op->caller = caller;
+	op->given_size = 0;
+	op_rejoin(op);
+	if (likely(op->local != NULL && op->local->calling == 0))
+		return true;
+	return op_legal(op);
+}
+
+/* A block of a class, or a span where no page for the class can be had. */
+static void *block_alloc(struct op *op, const struct request *request)
+{
+	bool zero = op->flags & FALLOW_ZERO;
+	unsigned align_log2 = request->align <= 16
+		? 0
+		: (unsigned)__builtin_ctzll(request->align);
+	unsigned class = request->class;
+	bool clean;
+	void *block;
+
+	if (class == CLASS_NONE)
+		return fl_span_alloc(op, request->size, request->align, zero);
+	block = fl_class_alloc(op, class, align_log2, &clean);
+	/* A page of many slices may not fit where the block alone does. */
+	if (block == NULL && class >= CLASS_FIRST_MEDIUM)
+		return fl_span_alloc(
+			op, class_size(class), request->align, zero);
+	if (block == NULL)
+		return NULL;
+	if (zero && !clean) {
+		/* The block is the caller's already. */
+		op_drop(op);
+		memset(block, 0, class_size(class));
+		op_rejoin(op);
+	}
+	return block;
+}
+
+/* Releases all empty pages of the context; no provider is called. */
+static void local_trim(struct op *op)
+{
+	struct heap *heap = op->heap;
+	struct fl_port_state state = lock_take(&heap->lock);
+	uint32_t seen = ++heap->collects;
+
+	lock_leave(&heap->lock, state);
+	while (fl_class_trim(heap, op->local, seen, 16))
+		;
+}
+
+/* One more way to find memory; returns whether it is worth trying again. */
+static bool pressure_relieve(
+	struct op *op, const struct request *request, unsigned attempt)
+{
+	struct heap *heap = op->heap;
+	bool again;
+
+	if (attempt == 0) {
+		local_trim(op);
+		return true;
+	}
+	if ((op->flags & (FALLOW_NORECLAIM | FALLOW_NOWAIT)) ||
+		!op_may_wait(op))
+		return false;
+	if (attempt == 1) {
+		fl_collect(op);
+		return true;
+	}
+	if (heap->pressure == NULL)
+		return false;
+	op_drop(op);
+	again = heap->pressure(heap->pressure_ctx, request->size);
+	op_rejoin(op);
+	return again;
+}
+
+void *fl_alloc_slow(struct op *op, const struct request *request)
+{
+	void *block;
+	unsigned attempt;
+
+	if (!op_legal(op))
+		return NULL;
+	op->local->counters.slow_paths++;
+	for (attempt = 0;; attempt++) {
+		block = block_alloc(op, request);
+		if (block != NULL || !pressure_relieve(op, request, attempt))
+			break;
+	}
+	if (block == NULL)
+		op->local->counters.failures++;
+	op_drop(op);
+	return block;
+}
+
+/* The hot path; `flags` and `caller` are for what follows it. */
+static inline __attribute__((always_inline)) void *alloc(
+	struct fallow *fallow, size_t size, unsigned flags, uintptr_t caller)
+{
+	struct op op = { .heap = heap_of(fallow), .flags = flags,
+		.caller = caller };
+	struct request request;
+
+	op_rejoin(&op);
+	if (likely(size <= SIZE_DIRECT_MAX && op.local != NULL)) {
+		struct page *page = op.local->current[size_direct_class(size)];
+		struct block *block = page->free;
+
+		if (likely(block != NULL)) {
+			page->free = block->next;
+			block->mark = 0;
+			page->used++;
+			op_drop(&op);
+			if (flags & FALLOW_ZERO)
+				memset(block, 0, page->block_size);
+			return block;
+		}
+	}
+	if (unlikely(size > FALLOW_SIZE_MAX)) {
+		op_drop(&op);
+		return NULL;
+	}
+	request = (struct request){ size, 16,
+		size > SIZE_CLASS_MAX ? CLASS_NONE : size_class(size) };
+	return fl_alloc_slow(&op, &request);
+}
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+void *fallow_alloc(struct fallow *heap, size_t size)
+{
+	return alloc(heap, size, 0, CALLER);
+}
+
+void *fallow_alloc_flags(struct fallow *heap, size_t size, unsigned flags)
+{
+	return alloc(heap, size, flags, CALLER);
+}
+
+void *fallow_zalloc(struct fallow *heap, size_t size)
+{
+	return alloc(heap, size, FALLOW_ZERO, CALLER);
+}
+
+void *fallow_calloc(struct fallow *heap, size_t count, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(count, size, &bytes))
+		return NULL;
+	return alloc(heap, bytes, FALLOW_ZERO, CALLER);
+}
+
+void *fl_alloc_aligned(struct op *op, size_t align, size_t size)
+{
+	struct request request = { size, align,
+		fl_size_aligned_class(size, align, op->heap->lean) };
+
+	if (size > FALLOW_SIZE_MAX) {
+		op_drop(op);
+		return NULL;
+	}
+	return fl_alloc_slow(op, &request);
+}
+
+void *fallow_alloc_aligned_flags(
+	struct fallow *heap, size_t align, size_t size, unsigned flags)
+{
+	struct op op = { .heap = heap_of(heap), .flags = flags,
+		.caller = CALLER };
+
+	op_rejoin(&op);
+	if (align == 0 || (align & (align - 1)) != 0) {
+		if (op_legal(&op))
+			fl_misuse(&op, FALLOW_MISUSE_BAD_ALIGNMENT, align, NULL);
+		return NULL;
+	}
+	return fl_alloc_aligned(&op, align < 16 ? 16 : align, size);
+}
+
+void *fallow_alloc_aligned(struct fallow *heap, size_t align, size_t size)
+{
+	return fallow_alloc_aligned_flags(heap, align, size, 0);
+}
+
+size_t fallow_good_size(size_t size)
+{
+	if (size > FALLOW_SIZE_MAX)
+		return 0;
+	if (size > SIZE_CLASS_MAX)
+		return align_up(size, GRANULE_BYTES);
+	return class_size(size_class(size));
+}

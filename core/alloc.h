@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocation for the other public calls: see alloc.c. */
+#ifndef CORE_ALLOC_H
+#define CORE_ALLOC_H
+
+#include "heap.h"
+
+#pragma GCC visibility push(hidden)
+
+/* What an allocation wants. */
+struct request {
+	size_t size;
+	size_t align;   /* a power of two, at least 16 */
+	unsigned class; /* CLASS_NONE: a span */
+};
+
+/* Begins a call: afterwards it is inside its context.  Returns false, and has
+ * reported why and left, iff it must do nothing. */
+bool fl_op_begin(struct op *op, struct fallow *heap, unsigned flags,
+	uintptr_t caller);
+
+/* Allocates by the slow path and leaves the context. */
+void *fl_alloc_slow(struct op *op, const struct request *request);
+
+/* The same, at an alignment. */
+void *fl_alloc_aligned(struct op *op, size_t align, size_t size);
+
+/* fallow_collect() inside the context. */
+size_t fl_collect(struct op *op);
+
+/* fallow_free() inside the context, which is left. */
+void fl_free(struct op *op, void *p);
+
+#pragma GCC visibility pop
+
+/* The class of a size up to SIZE_DIRECT_MAX, by one load. */
+static inline unsigned size_direct_class(size_t size)
+{
+	return fl_size_direct[(size + 15) / 16];
+}
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fallow_check(): every invariant of the heap, looked at.
+ *
+ * Each is written once, as the sentence that is returned when it is broken; the
+ * comments at the data say the same.  The order is from the outside in, so that
+ * the first broken one is the cause rather than a consequence: chunks, then
+ * pages, then the blocks in them, then the lists of contexts, then the sums.
+ *
+ * Nothing is changed, nothing is called, no lock is taken: the caller says that
+ * nobody else uses the heap.
+ */
+#include "bits.h"
+#include "chunk.h"
+#include "local.h"
+#include "walk.h"
+
+/* What is being summed up, and what was found broken. */
+struct check {
+	const struct heap *heap;
+	const char *broken;
+	uintptr_t where;
+	size_t populated; /* granules */
+	size_t free_chunks, warm_slices;
+	/* Pages that are in a context's list or abandoned, by each way of
+	 * counting. */
+	size_t linked, owned;
+};
+
+/* Notes the first invariant that does not hold; returns whether it holds. */
+static bool holds(struct check *check, bool condition, const char *invariant,
+	uintptr_t where)
+{
+	if (!condition && check->broken == NULL) {
+		check->broken = invariant;
+		check->where = where;
+	}
+	return condition;
+}
+
+/* Whether the chunk is in the list of its bin. */
+static bool chunk_listed(const struct heap *heap, const struct chunk *chunk)
+{
+	const struct chunk *first = heap->bins[chunk->bin];
+	const struct chunk *at = first;
+
+	if (first == NULL)
+		return false;
+	do {
+		if (at == chunk)
+			return at->next->prev == at;
+		at = at->next;
+	} while (at != first);
+	return false;
+}
+
+/* The slices of a chunk that its pages and spans take up; spans that began in
+ * an earlier chunk count by the slice map. */
+static uint32_t slices_mapped(
+	const struct heap *heap, const struct chunk *chunk)
+{
+	size_t first = (chunk->base - heap->base) >> FALLOW_SLICE_LOG2;
+	uint32_t slices = 0;
+	unsigned i;
+
+	for (i = 0; i < CHUNK_SLICES; i++)
+		if (heap->map[first + i] != NULL)
+			slices |= slice_mask(i, 1);
+	return slices;
+}
+
+static void chunk_check(struct check *check, const struct chunk *chunk)
+{
+	const struct heap *heap = check->heap;
+	uintptr_t at = chunk->base;
+	unsigned i;
+
+	holds(check, (chunk->free & ~chunk->present) == 0,
+		"free slices are present", at);
+	holds(check, (chunk->heads & chunk->free) == 0,
+		"a page or span begins in slices that are not free", at);
+	holds(check, (chunk->warm & ~chunk->free) == 0,
+		"warm slices are free", at);
+	holds(check, chunk->bin == fl_chunk_longest(chunk->free),
+		"bin == the longest run of free slices", at);
+	holds(check, chunk->bin == 0 || chunk_listed(heap, chunk),
+		"a chunk with free slices is in its bin's list", at);
+	holds(check, slices_mapped(heap, chunk) ==
+			(chunk->present & ~chunk->free),
+		"the slice map names what is not free", at);
+	for (i = 0; i < CHUNK_SLICES; i++) {
+		uint32_t bit = slice_mask(i, 1);
+
+		check->populated +=
+			bits_count(chunk->populated[i]);
+		holds(check, (chunk->present & bit) ||
+				chunk->populated[i] == 0 ||
+				heap_is(heap, FALLOW_CLASS_DIRECT),
+			"populated granules are present", at);
+		holds(check, (chunk->pending[i] & ~chunk->populated[i]) == 0,
+			"pending granules are populated", at);
+	}
+	check->free_chunks += chunk->bin == CHUNK_SLICES;
+	check->warm_slices += bits_count(chunk->warm);
+}
+
+/* The state a page's word must show for the list it is in. */
+static bool place_agrees(const struct page *page)
+{
+	enum remote_state state = remote_state(page->remote);
+
+	switch ((enum place)page->place) {
+	case PLACE_CURRENT:
+		return state == REMOTE_OWNED;
+	case PLACE_QUEUE:
+		return state == REMOTE_OWNED || state == REMOTE_NOTIFIED;
+	case PLACE_FULL:
+		return state == REMOTE_FULL || state == REMOTE_NOTIFIED;
+	case PLACE_ABANDONED:
+		return state == REMOTE_ABANDONED &&
+			page->owner == FALLOW_NO_CONTEXT;
+	case PLACE_NONE:
+	default:
+		return false;
+	}
+}
+
+static void page_check(struct check *check, const struct page *page)
+{
+	uintptr_t at = page->base;
+	uint32_t remote = remote_count(page, page->remote);
+	struct block_set set;
+	const char *broken;
+	uint32_t free = 0;
+	size_t i;
+
+	if (!holds(check, page->block_size == class_size(page->class) &&
+			    page->slices == fl_size_page_slices(page->class,
+						    check->heap->lean),
+		    "a page's blocks are those of its class", at))
+		return;
+	holds(check, page->used <= page->formed &&
+			page->formed <= page->capacity,
+		"used <= formed <= capacity", at);
+	holds(check, (size_t)page->formed * page->block_size <=
+			page->committed,
+		"formed blocks lie in the committed prefix", at);
+	holds(check, page->committed == 0 ||
+			fl_memory_populated(
+				check->heap, page->base, page->committed) ||
+			fl_walk_holes(check->heap, page) > 0,
+		"the committed prefix is populated", at);
+	holds(check, remote <= page->used, "remote frees were in use", at);
+	holds(check, place_agrees(page), "state and place agree", at);
+	broken = fl_walk_free(check->heap, page, &set);
+	if (!holds(check, broken == NULL, broken, at))
+		return;
+	for (i = 0; i < BLOCKS_MAX / 64; i++)
+		free += bits_count(set.words[i]);
+	holds(check, page->used - remote + free == page->formed,
+		"used + free + holed + pending == formed", at);
+	check->owned++;
+}
+
+/* A page or span, and its entries in the slice map. */
+static void item_check(struct check *check, const struct page *page,
+	size_t slice)
+{
+	const struct heap *heap = check->heap;
+	uintptr_t base = heap->base + (slice << FALLOW_SLICE_LOG2);
+	size_t n = page_slices(page);
+
+	if (!holds(check, page->base == base && page->chunk != NULL,
+		    "a record says where it is", base))
+		return;
+	for (; n > 0; n--, slice++)
+		if (!holds(check, heap->map[slice] == page,
+			    "the slice map names the page of each slice",
+			    heap->base + (slice << FALLOW_SLICE_LOG2)))
+			return;
+	if (page->kind != PAGE_SPAN)
+		page_check(check, page);
+	else
+		holds(check, fl_memory_populated(
+				heap, page->base, page->span_size),
+			"a span is populated", base);
+}
+
+/* One list of pages, circular. */
+static void list_check(struct check *check, const struct page *first,
+	unsigned class, enum place place, uint32_t owner)
+{
+	const struct page *page = first;
+
+	if (first == NULL)
+		return;
+	do {
+		if (!holds(check, page->place == place &&
+				    page->class == class &&
+				    page->owner == owner,
+			    "a list holds its context's pages of its class",
+			    page->base) ||
+			!holds(check, page->next->prev == page,
+				"a list is linked both ways", page->base))
+			return;
+		check->linked++;
+		page = page->next;
+	} while (page != first);
+}
+
+static void local_check(struct check *check, const struct local *local)
+{
+	const struct page *page;
+	unsigned class;
+
+	holds(check, !lock_held(&local->lock), "no lock is held", 0);
+	holds(check, local->calling == 0, "no call is in progress", 0);
+	for (class = 0; class < CLASS_COUNT; class++) {
+		page = local->current[class];
+		if (page != &fl_page_none) {
+			holds(check, page->place == PLACE_CURRENT &&
+					page->class == class &&
+					page->owner == local->index,
+				"a current page is its context's", page->base);
+			check->linked++;
+		}
+		list_check(check, local->queue[class], class, PLACE_QUEUE,
+			local->index);
+		list_check(check, local->full[class], class, PLACE_FULL,
+			local->index);
+	}
+	for (page = local->notified; page != NULL; page = page->notified_next)
+		holds(check, remote_state(page->remote) == REMOTE_NOTIFIED &&
+				page->owner == local->index,
+			"notified pages are NOTIFIED", page->base);
+}
+
+/* What must come out when everything was looked at. */
+static void sums_check(struct check *check)
+{
+	const struct heap *heap = check->heap;
+	unsigned class;
+
+	for (class = 0; class < CLASS_COUNT; class++)
+		list_check(check, heap->abandoned[class], class,
+			PLACE_ABANDONED, FALLOW_NO_CONTEXT);
+	holds(check, check->linked == check->owned,
+		"every page is in one list", 0);
+	holds(check, check->populated << FALLOW_GRANULE_LOG2 ==
+			heap->counters.committed,
+		"committed == the sum of populated granules", 0);
+	holds(check, check->free_chunks == heap->free_chunks,
+		"free_chunks counts the free chunks", 0);
+	holds(check, check->warm_slices == heap->warm_slices,
+		"warm_slices counts the warm slices", 0);
+	holds(check, fl_page_none.free == NULL && fl_page_none.used == 0,
+		"the page that has nothing has nothing", 0);
+}
+
+const char *fallow_check(struct fallow *fallow, uintptr_t *where)
+{
+	struct check check = { .heap = heap_of(fallow) };
+	const struct heap *heap = check.heap;
+	const struct page *page;
+	size_t number, slice = 0;
+	unsigned i;
+
+	holds(&check, !lock_held(&heap->lock) && !heap->growing,
+		"no lock is held", 0);
+	for (number = 0; number < heap->chunk_count; number++)
+		if (heap->chunks[number] != NULL)
+			chunk_check(&check, heap->chunks[number]);
+	while (check.broken == NULL &&
+		(page = fl_walk_next(heap, &slice)) != NULL)
+		item_check(&check, page, slice - 1);
+	for (i = 0; check.broken == NULL && i < heap->contexts; i++)
+		local_check(&check, heap->locals[i]);
+	if (check.broken == NULL)
+		sums_check(&check);
+	if (where != NULL)
+		*where = check.where;
+	return check.broken;
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Chunks: 32 slices each, handed out in runs.
+ *
+ * A chunk's free slices are one word.  Chunks with a free slice are in one of
+ * 32 bins, by the length of their longest free run; a request for n slices
+ * takes the chunk with the shortest run that is long enough, and of the first
+ * few there the fullest.  So a wholly free chunk (bin 32) is opened only when
+ * no other has room, and long runs are kept for those who need them.  Inside a
+ * chunk, slices that still hold memory come first, then the lowest address.
+ *
+ * Spans of more than a chunk, or aligned to more than a slice, look for a run
+ * across chunks in address order, first fit.
+ *
+ * Everything here runs under heap->lock, calls nobody, and is bounded by a
+ * few words of work per call, but for the search across chunks.
+ */
+#include "bits.h"
+#include "chunk.h"
+
+/* How many chunks of a bin are compared; see core/DESIGN.md. */
+#define CANDIDATES 4
+
+unsigned fl_chunk_longest(uint32_t word)
+{
+	unsigned length = 0;
+
+	/* Each step shortens every run of ones by one. */
+	for (; word != 0; word &= word << 1)
+		length++;
+	return length;
+}
+
+/* The bits where n ones begin. */
+static uint32_t run_starts(uint32_t word, unsigned n)
+{
+	/* After the loop bit i is set iff bits i to i + n - 1 were. */
+	unsigned have = 1;
+
+	while (have < n) {
+		unsigned step = have < n - have ? have : n - have;
+
+		word &= word >> step;
+		have += step;
+	}
+	return word;
+}
+
+/* Takes the chunk out of its bin's list. */
+static void bin_remove(struct heap *heap, struct chunk *chunk)
+{
+	struct chunk **head = &heap->bins[chunk->bin];
+
+	if (chunk->bin == 0)
+		return;
+	if (chunk->bin == CHUNK_SLICES)
+		heap->free_chunks--;
+	if (chunk->next == chunk) {
+		*head = NULL;
+		heap->bin_bits &= ~((uint64_t)1 << chunk->bin);
+		return;
+	}
+	chunk->next->prev = chunk->prev;
+	chunk->prev->next = chunk->next;
+	if (*head == chunk)
+		*head = chunk->next;
+}
+
+/* Puts the chunk at the end of the list of the bin it belongs to. */
+static void bin_insert(struct heap *heap, struct chunk *chunk)
+{
+	struct chunk **head;
+
+	chunk->bin = (uint8_t)fl_chunk_longest(chunk->free);
+	head = &heap->bins[chunk->bin];
+	if (chunk->bin == 0)
+		return;
+	if (chunk->bin == CHUNK_SLICES)
+		heap->free_chunks++;
+	heap->bin_bits |= (uint64_t)1 << chunk->bin;
+	if (*head == NULL) {
+		chunk->next = chunk->prev = chunk;
+		*head = chunk;
+		return;
+	}
+	chunk->next = *head;
+	chunk->prev = (*head)->prev;
+	chunk->prev->next = chunk;
+	chunk->next->prev = chunk;
+}
+
+/* Makes `free` the chunk's free slices, and all that follows from it true. */
+static void free_change(struct heap *heap, struct chunk *chunk, uint32_t free)
+{
+	uint32_t warm = chunk->warm & free;
+
+	heap->warm_slices -= bits_count(chunk->warm ^ warm);
+	chunk->warm = warm;
+	bin_remove(heap, chunk);
+	chunk->free = free;
+	bin_insert(heap, chunk);
+}
+
+/* Of free slices, those that hold memory become warm. */
+static void warm_note(struct heap *heap, struct chunk *chunk, uint32_t slices)
+{
+	for (; slices != 0; slices &= slices - 1) {
+		unsigned slice = (unsigned)__builtin_ctz(slices);
+
+		if (chunk->populated[slice] == 0)
+			continue;
+		chunk->warm |= (uint32_t)1 << slice;
+		heap->warm_slices++;
+	}
+}
+
+/* The fullest of the first few chunks of a bin. */
+static struct chunk *bin_fullest(const struct heap *heap, unsigned bin)
+{
+	struct chunk *chunk = heap->bins[bin];
+	struct chunk *best = chunk;
+	unsigned i;
+
+	for (i = 1; i < CANDIDATES; i++) {
+		chunk = chunk->next;
+		if (chunk == heap->bins[bin])
+			break;
+		if (bits_count(chunk->free) <
+			bits_count(best->free))
+			best = chunk;
+	}
+	return best;
+}
+
+/* Takes n slices from `first` out of the free ones. */
+static struct run run_take(
+	struct heap *heap, struct chunk *chunk, unsigned first, unsigned n)
+{
+	free_change(heap, chunk, chunk->free & ~slice_mask(first, n));
+	chunk->epoch = heap->epoch;
+	return (struct run){ chunk, first };
+}
+
+struct run fl_chunk_take(struct heap *heap, unsigned n)
+{
+	uint64_t bins = heap->bin_bits & ~(((uint64_t)1 << n) - 1);
+	struct chunk *chunk;
+	uint32_t starts;
+
+	if (bins == 0)
+		return (struct run){ NULL, 0 };
+	chunk = bin_fullest(heap, (unsigned)__builtin_ctzll(bins));
+	starts = run_starts(chunk->warm, n);
+	if (starts == 0)
+		starts = run_starts(chunk->free, n);
+	return run_take(heap, chunk, (unsigned)__builtin_ctz(starts), n);
+}
+
+struct run fl_chunk_take_populated(
+	struct heap *heap, unsigned n, size_t bytes)
+{
+	size_t number;
+
+	for (number = 0; heap->warm_slices > 0 && number < heap->chunk_count;
+		number++) {
+		struct chunk *chunk = heap->chunks[number];
+		uint32_t starts;
+
+		if (chunk == NULL || chunk->warm == 0)
+			continue;
+		/* Every slice of the run is free, its first ones are warm. */
+		starts = run_starts(chunk->free, n) & chunk->warm;
+		for (; starts != 0; starts &= starts - 1) {
+			unsigned first = (unsigned)__builtin_ctz(starts);
+
+			if (fl_memory_populated(heap,
+				    chunk->base + first * SLICE_BYTES, bytes))
+				return run_take(heap, chunk, first, n);
+		}
+	}
+	return (struct run){ NULL, 0 };
+}
+
+/* Takes n slices from `addr`, all of them free, maybe of several chunks. */
+static void slices_take(struct heap *heap, uintptr_t addr, size_t n)
+{
+	while (n > 0) {
+		unsigned first = slice_of(addr);
+		unsigned here = CHUNK_SLICES - first;
+
+		if (here > n)
+			here = (unsigned)n;
+		run_take(heap, chunk_of(heap, addr), first, here);
+		addr += here * SLICE_BYTES;
+		n -= here;
+	}
+}
+
+/* The first slice from `from` on that is free, or not; the number of slices
+ * in the opened part of the window if there is none. */
+static size_t next_slice(const struct heap *heap, size_t from, bool free)
+{
+	size_t number = from / CHUNK_SLICES;
+
+	for (; number < heap->chunk_count; number++) {
+		const struct chunk *chunk = heap->chunks[number];
+		uint32_t word = chunk == NULL ? 0 : chunk->free;
+
+		if (!free)
+			word = ~word;
+		if (number == from / CHUNK_SLICES)
+			word &= UINT32_MAX << from % CHUNK_SLICES;
+		if (word != 0)
+			return number * CHUNK_SLICES +
+				(unsigned)__builtin_ctz(word);
+	}
+	return heap->chunk_count * CHUNK_SLICES;
+}
+
+struct run fl_chunk_take_run(struct heap *heap, size_t n, size_t align)
+{
+	size_t end = heap->chunk_count * CHUNK_SLICES;
+	size_t from = 0;
+
+	/* Two chunks' rests and whole free chunks between them hold it. */
+	if (n > 2 * CHUNK_SLICES &&
+		heap->free_chunks < (n - 2 * CHUNK_SLICES) / CHUNK_SLICES)
+		return (struct run){ NULL, 0 };
+	while ((from = next_slice(heap, from, true)) < end) {
+		size_t stop = next_slice(heap, from, false);
+		uintptr_t start = align_up(
+			heap->base + from * SLICE_BYTES, align);
+
+		/* The alignment may be larger than all there is. */
+		if (start >= heap->base + from * SLICE_BYTES &&
+			start + n * SLICE_BYTES <=
+				heap->base + stop * SLICE_BYTES) {
+			slices_take(heap, start, n);
+			return (struct run){ chunk_of(heap, start),
+				slice_of(start) };
+		}
+		from = stop;
+	}
+	return (struct run){ NULL, 0 };
+}
+
+bool fl_chunk_take_at(struct heap *heap, uintptr_t addr, size_t n)
+{
+	uintptr_t at = addr;
+	uintptr_t end = addr + n * SLICE_BYTES;
+
+	while (at < end) {
+		size_t number = (at - heap->base) >> CHUNK_LOG2;
+		struct chunk *chunk = number < heap->chunk_count
+			? heap->chunks[number]
+			: NULL;
+		unsigned first = slice_of(at);
+		unsigned here = CHUNK_SLICES - first;
+
+		if (here > (end - at) >> FALLOW_SLICE_LOG2)
+			here = (unsigned)((end - at) >> FALLOW_SLICE_LOG2);
+		if (chunk == NULL ||
+			(~chunk->free & slice_mask(first, here)) != 0)
+			return false;
+		at += here * SLICE_BYTES;
+	}
+	slices_take(heap, addr, n);
+	return true;
+}
+
+void fl_chunk_give(struct heap *heap, uintptr_t addr, size_t n)
+{
+	while (n > 0) {
+		struct chunk *chunk = chunk_of(heap, addr);
+		unsigned first = slice_of(addr);
+		unsigned here = CHUNK_SLICES - first;
+
+		if (here > n)
+			here = (unsigned)n;
+		fl_assert((chunk->free & slice_mask(first, here)) == 0);
+		free_change(
+			heap, chunk, chunk->free | slice_mask(first, here));
+		warm_note(heap, chunk, slice_mask(first, here));
+		addr += here * SLICE_BYTES;
+		n -= here;
+	}
+}
+
+void fl_chunk_add(struct heap *heap, struct chunk *chunk, uint32_t slices,
+	bool populated, bool fixed)
+{
+	unsigned slice;
+
+	fl_assert((chunk->present & slices) == 0);
+	for (slice = 0; slice < CHUNK_SLICES; slice++)
+		if (slices >> slice & 1)
+			chunk->populated[slice] =
+				populated ? SLICE_GRANULES_ALL : 0;
+	chunk->present |= slices;
+	if (fixed)
+		chunk->fixed |= slices;
+	free_change(heap, chunk, chunk->free | slices);
+	warm_note(heap, chunk, slices);
+}
+
+uint32_t fl_chunk_claimable(const struct heap *heap, const struct chunk *chunk)
+{
+	/* Fixed memory of class direct can never be given back. */
+	if (heap_is(heap, FALLOW_CLASS_DIRECT))
+		return chunk->warm & ~chunk->fixed;
+	return chunk->warm;
+}
+
+void fl_chunk_claim(struct heap *heap, struct chunk *chunk, uint32_t slices)
+{
+	fl_assert((slices & ~chunk->free) == 0);
+	free_change(heap, chunk, chunk->free & ~slices);
+}
+
+void fl_chunk_reset(struct heap *heap, struct chunk *chunk)
+{
+	free_change(heap, chunk, 0);
+	free_change(heap, chunk, chunk->present);
+	warm_note(heap, chunk, chunk->present);
+	chunk->heads = 0;
+}
+
+void fl_chunk_unclaim(struct heap *heap, struct chunk *chunk,
+	uint32_t slices, uint32_t gone, bool warm)
+{
+	chunk->present &= ~gone;
+	free_change(heap, chunk, chunk->free | (slices & ~gone));
+	if (warm)
+		warm_note(heap, chunk, slices & ~gone);
+}

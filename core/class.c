@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The slow path of an allocation from a class, in the order in which memory is
+ * looked for:
+ *
+ *   1. the current page's free blocks, then what others freed of it
+ *   2. another page of the class in this context (local.c)
+ *   3. an abandoned page with free blocks
+ *   4. an unformed tail: committed already, or committed now
+ *   5. a fresh page, in the fullest chunk that has room; if its first commit
+ *      fails, in slices that hold memory already
+ *
+ * Steps 4 and 5 call the provider, and so drop the context.  The page that
+ * they work on has left every list by then, in state TRANSIT; afterwards it
+ * joins the context that the caller is then in, and the search begins anew,
+ * since everything read before may have changed.
+ *
+ * heap->lock protects heap->abandoned and the slices.  A page in
+ * heap->abandoned is in state ABANDONED exactly while it is linked there.
+ */
+#include "class.h"
+#include "region.h"
+
+/* How many abandoned pages of a class are compared. */
+#define CANDIDATES 4
+
+/* Takes heap->lock; a NOWAIT call does not wait for it.  Returns whether. */
+static bool heap_lock(struct op *op, struct fl_port_state *state)
+{
+	if (op->flags & FALLOW_NOWAIT)
+		return lock_try(&op->heap->lock, state);
+	*state = lock_take(&op->heap->lock);
+	return true;
+}
+
+/* Links a page into heap->abandoned, in front or at the end. */
+static void abandoned_insert(struct heap *heap, struct page *page, bool end)
+{
+	struct page **head = &heap->abandoned[page->class];
+
+	page->place = PLACE_ABANDONED;
+	/* class_adopt() looks at the head without the lock. */
+	if (*head == NULL) {
+		page->next = page->prev = page;
+		fl_store_relaxed(head, page);
+		return;
+	}
+	page->next = *head;
+	page->prev = (*head)->prev;
+	page->prev->next = page;
+	page->next->prev = page;
+	if (!end)
+		fl_store_relaxed(head, page);
+}
+
+static void abandoned_remove(struct heap *heap, struct page *page)
+{
+	struct page **head = &heap->abandoned[page->class];
+
+	if (page->next == page) {
+		fl_store_relaxed(head, NULL);
+	} else {
+		page->next->prev = page->prev;
+		page->prev->next = page->next;
+		if (*head == page)
+			fl_store_relaxed(head, page->next);
+	}
+	page->next = page->prev = NULL;
+	page->place = PLACE_NONE;
+}
+
+/* Blocks of an abandoned page that an adopter could have without a commit. */
+static uint32_t abandoned_free_count(const struct page *page)
+{
+	return page_free_count(page) +
+		remote_count(page, fl_load_acquire(&page->remote));
+}
+
+/* The fullest with a free block of the first few abandoned pages. */
+static struct page *abandoned_fullest(const struct heap *heap, unsigned class)
+{
+	struct page *page = heap->abandoned[class];
+	struct page *best = NULL;
+	unsigned i;
+
+	for (i = 0; page != NULL && i < CANDIDATES; i++) {
+		uint32_t count = abandoned_free_count(page);
+
+		if (count > 0 &&
+			(best == NULL || count < abandoned_free_count(best)))
+			best = page;
+		page = page->next;
+		if (page == heap->abandoned[class])
+			break;
+	}
+	return best;
+}
+
+/* Step 3: makes an abandoned page the context's own. */
+static bool class_adopt(struct op *op, unsigned class)
+{
+	struct heap *heap = op->heap;
+	struct fl_port_state state;
+	struct page *page;
+
+	if (fl_load_relaxed(&heap->abandoned[class]) == NULL)
+		return false;
+	if (!heap_lock(op, &state))
+		return false;
+	page = abandoned_fullest(heap, class);
+	if (page != NULL) {
+		abandoned_remove(heap, page);
+		remote_change(page, REMOTE_TRANSIT);
+	}
+	lock_leave(&heap->lock, state);
+	if (page == NULL)
+		return false;
+	fl_page_fold(page, op->local);
+	op->local->counters.adopted++;
+	fl_local_join(heap, op->local, page);
+	return true;
+}
+
+/* Step 4: forms more blocks, in memory committed now if need be. */
+static bool class_extend(struct op *op, unsigned class)
+{
+	struct heap *heap = op->heap;
+	struct page *page = fl_local_tail(op->local, class);
+	bool more;
+
+	if (page == NULL)
+		return false;
+	fl_local_leave(op->local, page);
+	more = fl_page_form(heap, page);
+	if (!more && fl_page_commit(op, page))
+		more = fl_page_form(heap, page);
+	fl_page_fold(page, op->local);
+	fl_local_join(heap, op->local, page);
+	return more || page->used < page->formed;
+}
+
+/* Slices for a page of the class, and its record; NULL if none are free, or
+ * none whose chunk can have records: *tables then says so.  `populated`: only
+ * slices that hold memory. */
+static struct page *slices_take(
+	struct op *op, unsigned class, bool populated, bool *tables)
+{
+	struct heap *heap = op->heap;
+	unsigned n = fl_size_page_slices(class, heap->lean);
+	struct page *page = NULL;
+	struct fl_port_state state;
+	struct run run;
+
+	*tables = false;
+	if (!heap_lock(op, &state))
+		return NULL;
+	if (populated && heap_is(heap, FALLOW_CLASS_WINDOW))
+		run = fl_chunk_take_populated(heap, n,
+			align_up(class_size(class), GRANULE_BYTES));
+	else
+		run = fl_chunk_take(heap, n);
+	if (run.chunk != NULL) {
+		uintptr_t base = run.chunk->base + run.first * SLICE_BYTES;
+
+		if (fl_table_records(heap, run.chunk)) {
+			page = &run.chunk->records[run.first];
+			run.chunk->heads |= slice_mask(run.first, 1);
+		} else {
+			*tables = true;
+			fl_chunk_give(heap, base, n);
+		}
+	}
+	lock_leave(&heap->lock, state);
+	if (page != NULL)
+		fl_page_init(page, run.chunk, run.first, class, n);
+	return page;
+}
+
+/* Writes the slice map's entries of a page or span. */
+static void map_write(struct heap *heap, const struct page *page, bool present)
+{
+	size_t slice = (page->base - heap->base) >> FALLOW_SLICE_LOG2;
+	size_t n = page_slices(page);
+
+	for (; n > 0; n--, slice++)
+		fl_store_relaxed(&heap->map[slice],
+			present ? (struct page *)page : NULL);
+}
+
+void fl_class_release(struct heap *heap, struct page *page)
+{
+	struct fl_port_state state;
+
+	fl_assert(page->used == 0);
+	fl_local_account(heap, page);
+	map_write(heap, page, false);
+	state = lock_take(&heap->lock);
+	page->chunk->heads &= ~slice_mask(page->first_slice, 1);
+	fl_chunk_give(heap, page->base, page_slices(page));
+	lock_leave(&heap->lock, state);
+}
+
+/* Commits the first blocks of a fresh page and makes it the context's. */
+static bool page_open(struct op *op, struct page *page)
+{
+	if (!fl_page_commit(op, page)) {
+		fl_class_release(op->heap, page);
+		return false;
+	}
+	map_write(op->heap, page, true);
+	fl_page_form(op->heap, page);
+	fl_local_join(op->heap, op->local, page);
+	return true;
+}
+
+/* Step 5: a fresh page. */
+static bool class_open(struct op *op, unsigned class)
+{
+	unsigned n = fl_size_page_slices(class, op->heap->lean);
+	size_t align = n == CHUNK_SLICES ? CHUNK_BYTES : SLICE_BYTES;
+	bool nowait = op->flags & FALLOW_NOWAIT;
+	struct page *page;
+	bool tables;
+
+	do {
+		page = slices_take(op, class, nowait, &tables);
+		if (page != NULL && page_open(op, page))
+			return true;
+		/* No memory for these slices: others may have some. */
+		if (page != NULL)
+			break;
+	} while (fl_region_grow(op, tables ? 0 : n, align) ==
+		GROW_YES);
+	if (nowait)
+		return false;
+	page = slices_take(op, class, true, &tables);
+	return page != NULL && page_open(op, page);
+}
+
+void *fl_class_alloc(
+	struct op *op, unsigned class, unsigned align_log2, bool *clean)
+{
+	for (;;) {
+		struct page *page = op->local->current[class];
+		void *block = page_pop(page, clean);
+
+		if (block != NULL) {
+			if (page->loose < align_log2)
+				fl_store_relaxed(&page->loose,
+					(uint8_t)align_log2);
+			return block;
+		}
+		if (!fl_local_refill(op->heap, op->local, class) &&
+			!class_adopt(op, class) && !class_extend(op, class) &&
+			!class_open(op, class))
+			return NULL;
+	}
+}
+
+/* Hands a page that the context owns to whoever needs it; an empty one is
+ * released.  Under local->lock; the page is not NOTIFIED. */
+static void page_abandon(
+	struct heap *heap, struct local *local, struct page *page)
+{
+	struct fl_port_state state;
+
+	fl_local_leave(local, page);
+	fl_page_fold(page, local);
+	fl_local_account(heap, page);
+	local->counters.abandoned++;
+	if (page->used == 0) {
+		fl_class_release(heap, page);
+		return;
+	}
+	state = lock_take(&heap->lock);
+	fl_store_relaxed(&page->frozen, page->used);
+	abandoned_insert(heap, page, page_free_count(page) == 0);
+	/* Pairs with remote_push(): a free that comes later sees the state, and
+	 * by it the record as it is now. */
+	uint64_t word = remote_change(page, REMOTE_ABANDONED);
+	lock_leave(&heap->lock, state);
+	/* Frees since the fold did not know that nobody would look. */
+	if (remote_count(page, word) > 0)
+		fl_class_abandoned_free(heap, page,
+			remote_with(word, REMOTE_ABANDONED));
+}
+
+void fl_class_abandoned_free(struct heap *heap, struct page *page,
+	uint64_t word)
+{
+	bool empty = remote_count(page, word) == fl_load_relaxed(&page->frozen);
+	bool mine = false;
+	struct fl_port_state state;
+
+	if (remote_state(word) != REMOTE_ABANDONED ||
+		(!empty && remote_count(page, word) != page_worth(page)))
+		return;
+	state = lock_take(&heap->lock);
+	word = fl_load_acquire(&page->remote);
+	if (remote_state(word) == REMOTE_ABANDONED) {
+		abandoned_remove(heap, page);
+		mine = remote_count(page, word) == page->used;
+		if (mine)
+			remote_change(page, REMOTE_TRANSIT);
+		else
+			abandoned_insert(heap, page, false);
+	}
+	lock_leave(&heap->lock, state);
+	if (!mine)
+		return;
+	page->used = 0;
+	fl_class_release(heap, page);
+}
+
+/* Any page of the context's in this class; NULL if there is none. */
+static struct page *class_any(struct local *local, unsigned class)
+{
+	if (local->current[class] != &fl_page_none)
+		return local->current[class];
+	if (local->queue[class] != NULL)
+		return local->queue[class];
+	return local->full[class];
+}
+
+void fl_class_offline(struct heap *heap, struct local *local)
+{
+	unsigned class;
+
+	for (class = 0; class < CLASS_COUNT; class++) {
+		struct page *page;
+
+		/* The lock keeps full pages from being notified between the
+		 * look at `notified` and their leaving; one page a time, so
+		 * that others wait no longer. */
+		do {
+			struct fl_port_state state = lock_take(&local->lock);
+
+			fl_local_drain_locked(local);
+			page = class_any(local, class);
+			if (page != NULL)
+				page_abandon(heap, local, page);
+			lock_leave(&local->lock, state);
+		} while (page != NULL);
+	}
+}
+
+/* Looks at one page of the context's; releases it if it is empty. */
+static void page_trim(struct heap *heap, struct local *local, struct page *page)
+{
+	fl_page_fold(page, local);
+	fl_local_account(heap, page);
+	if (page->used > 0)
+		return;
+	fl_local_leave(local, page);
+	fl_class_release(heap, page);
+}
+
+/* Looks at queued pages of a class, at most `most` of them, each once for one
+ * `seen`; returns how many. */
+static unsigned queue_trim(struct heap *heap, struct local *local,
+	unsigned class, uint32_t seen, unsigned most)
+{
+	struct page *page;
+	unsigned n = 0;
+
+	while (n < most && (page = local->queue[class]) != NULL &&
+		page->seen != seen) {
+		page->seen = seen;
+		/* The next one comes to the front, this one to the end. */
+		local->queue[class] = page->next;
+		page_trim(heap, local, page);
+		n++;
+	}
+	return n;
+}
+
+bool fl_class_trim(struct heap *heap, struct local *local, uint32_t seen,
+	unsigned most)
+{
+	unsigned class;
+	unsigned n = 0;
+
+	fl_local_drain(local);
+	for (class = 0; class < CLASS_COUNT; class++) {
+		struct page *page = local->current[class];
+
+		n += queue_trim(heap, local, class, seen, most - n);
+		if (n == most)
+			return true;
+		if (page != &fl_page_none && page->seen != seen) {
+			page->seen = seen;
+			page_trim(heap, local, page);
+		}
+	}
+	return false;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of size classes, off the hot path: see class.c. */
+#ifndef CORE_CLASS_H
+#define CORE_CLASS_H
+
+#include "local.h"
+
+#pragma GCC visibility push(hidden)
+
+/*
+ * A block of the class; NULL iff there is no memory for it.  May drop the
+ * context.  *clean: every byte of it reads as zero.  With align_log2 > 0 the
+ * page remembers that a block was asked for with that alignment.
+ */
+void *fl_class_alloc(
+	struct op *op, unsigned class, unsigned align_log2, bool *clean);
+
+/* The page, empty and in TRANSIT, goes: its slices are free afterwards. */
+void fl_class_release(struct heap *heap, struct page *page);
+
+/* Hands all pages of the context to whoever needs them; empty ones are
+ * released. */
+void fl_class_offline(struct heap *heap, struct local *local);
+
+/* After a free made `word` of an abandoned page's remote word: releases the
+ * page if that was its last block, moves it up if it is worth adopting. */
+void fl_class_abandoned_free(struct heap *heap, struct page *page,
+	uint64_t word);
+
+/* Releases the context's pages without a block, up to `most` looked at and
+ * none of them twice for one `seen`; returns whether there may be more. */
+bool fl_class_trim(struct heap *heap, struct local *local, uint32_t seen,
+	unsigned most);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Freeing: from a pointer to its page, and the block back into it.
+ *
+ * One subtraction, one compare and one load find the record; its first line
+ * says who owns the page.  The owner links the block into its list, or sets
+ * its bit, and is done unless `used` has come down to `wake`.  Anybody else
+ * puts it into the page's remote word.  Neither needs memory, calls anybody,
+ * or waits, but for heap->lock when a span or the last block of a page goes.
+ *
+ * The checks are in the same order everywhere: is there a page, is it a
+ * block's begin, was the block ever formed, is it free already.  They only
+ * decide that there is a doubt; fl_misuse_judge() has the verdict.
+ */
+#include "alloc.h"
+#include "class.h"
+#include "misuse.h"
+#include "span.h"
+
+/* Looks again at what a check doubted; reports, or returns true: it is a
+ * block in use after all. */
+static __attribute__((noinline, cold)) bool doubt(
+	struct op *op, uintptr_t addr, struct page *page)
+{
+	enum fallow_misuse_kind kind;
+
+	if (fl_misuse_judge(op, addr, page, &kind))
+		return true;
+	fl_misuse(op, kind, addr, page);
+	return false;
+}
+
+/* Whether the checks have any doubt about a block of a page with blocks. */
+static inline bool doubtful(const struct heap *heap, const struct page *page,
+	uintptr_t addr, uint32_t index)
+{
+	if (!FALLOW_CHECKS)
+		return false;
+	if (page->base + (uintptr_t)index * page->block_size != addr ||
+		index >= fl_load_relaxed(&page->formed))
+		return true;
+	if (page->kind == PAGE_SMALL)
+		return ((const struct block *)addr)->mark ==
+			block_mark(heap, (const void *)addr);
+	return (fl_load_relaxed(&page->bits) |
+		fl_load_relaxed(&page->remote)) >> index & 1;
+}
+
+/* The owner's free has brought `used` down to `wake`. */
+static __attribute__((noinline)) void own_wake(
+	struct op *op, struct page *page)
+{
+	fl_local_account(op->heap, page);
+	if (fl_local_wake(op->local, page))
+		fl_class_release(op->heap, page);
+	op_drop(op);
+}
+
+/* A block of a page that another context owns, or none. */
+static __attribute__((noinline)) void remote_free(
+	struct op *op, void *p, struct page *page)
+{
+	uint32_t index = page_index(page, (uintptr_t)p);
+	uint64_t word;
+	bool taken;
+
+	if (unlikely(doubtful(op->heap, page, (uintptr_t)p, index)) &&
+		!doubt(op, (uintptr_t)p, page))
+		return;
+	if (page->kind == PAGE_SMALL)
+		((struct block *)p)->mark = block_mark(op->heap, p);
+	word = remote_push(page, p, index, &taken);
+	if (taken) {
+		fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, (uintptr_t)p, page);
+		return;
+	}
+	if (remote_state(word) == REMOTE_FULL)
+		fl_local_notify(op->heap, page, word);
+	else if (remote_state(word) == REMOTE_ABANDONED)
+		fl_class_abandoned_free(op->heap, page, word);
+	op_drop(op);
+}
+
+/* A block of a medium or whole page of this context. */
+static __attribute__((noinline)) void bits_free(
+	struct op *op, void *p, struct page *page)
+{
+	uint32_t index = page_index(page, (uintptr_t)p);
+
+	if (unlikely(doubtful(op->heap, page, (uintptr_t)p, index)) &&
+		!doubt(op, (uintptr_t)p, page))
+		return;
+	fl_store_relaxed(&page->bits, page->bits | (uint64_t)1 << index);
+	if (--page->used == page->wake)
+		own_wake(op, page);
+	else
+		op_drop(op);
+}
+
+/* Everything that is not a small block of this context's own page. */
+static __attribute__((noinline)) void free_other(
+	struct op *op, void *p, struct page *page)
+{
+	uintptr_t addr = (uintptr_t)p;
+
+	if (page == NULL) {
+		fl_misuse(op, FALLOW_MISUSE_FOREIGN, addr, NULL);
+	} else if (page->kind == PAGE_SPAN) {
+		if (!doubt(op, addr, page))
+			return;
+		if (fl_span_free(op, page, addr))
+			op_drop(op);
+		else
+			fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, addr, NULL);
+	} else if (fl_load_relaxed(&page->owner) != op->local->index) {
+		remote_free(op, p, page);
+	} else {
+		bits_free(op, p, page);
+	}
+}
+
+/* Links a small block of the context's own page into the page's list. */
+static inline void small_free(struct op *op, void *p, struct page *page)
+{
+	uint32_t index = page_index(page, (uintptr_t)p);
+	struct block *block = p;
+
+	if (FALLOW_CHECKS &&
+		unlikely(doubtful(op->heap, page, (uintptr_t)p, index)) &&
+		!doubt(op, (uintptr_t)p, page))
+		return;
+	block->mark = block_mark(op->heap, p);
+	block->next = page->free;
+	page->free = block;
+	if (unlikely(--page->used == page->wake))
+		own_wake(op, page);
+	else
+		op_drop(op);
+}
+
+static inline __attribute__((always_inline)) void free_inside(
+	struct op *op, void *p)
+{
+	struct page *page = map_find(op->heap, (uintptr_t)p);
+
+	if (likely(page != NULL && page->kind == PAGE_SMALL &&
+		    fl_load_relaxed(&page->owner) == op->local->index))
+		small_free(op, p, page);
+	else
+		free_other(op, p, page);
+}
+
+void fl_free(struct op *op, void *p)
+{
+	free_inside(op, p);
+}
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+void fallow_free(struct fallow *heap, void *p)
+{
+	struct op op;
+
+	if (p == NULL)
+		return;
+	if (fl_op_begin(&op, heap, 0, CALLER))
+		free_inside(&op, p);
+}
+
+/* Whether a block of this page can have been asked for with `size` bytes: the
+ * class says so, or a realloc left it where it was, which it does above half of
+ * a block. */
+static bool size_plausible(const struct page *page, size_t size)
+{
+	size_t usable = page->kind == PAGE_SPAN ? page->span_size
+						: page->block_size;
+
+	if (size > usable)
+		return false;
+	if (fl_load_relaxed(&page->loose) != 0 || size > usable / 2)
+		return true;
+	return page->kind != PAGE_SPAN && size <= 16 && usable == 16;
+}
+
+void fallow_free_sized(struct fallow *heap, void *p, size_t size)
+{
+	struct page *page;
+	struct op op;
+
+	if (p == NULL)
+		return;
+	if (!fl_op_begin(&op, heap, 0, CALLER))
+		return;
+	op.given_size = size;
+	page = map_find(op.heap, (uintptr_t)p);
+	if (!FALLOW_CHECKS || page == NULL || size_plausible(page, size))
+		free_inside(&op, p);
+	else if (doubt(&op, (uintptr_t)p, page))
+		fl_misuse(&op, FALLOW_MISUSE_WRONG_SIZE, (uintptr_t)p, page);
+}
+
+size_t fallow_usable_size(struct fallow *heap, const void *p)
+{
+	struct page *page;
+	struct op op;
+	size_t size;
+
+	if (p == NULL || !fl_op_begin(&op, heap, 0, CALLER))
+		return 0;
+	page = map_find(op.heap, (uintptr_t)p);
+	if (!doubt(&op, (uintptr_t)p, page))
+		return 0;
+	size = page->kind == PAGE_SPAN ? page->span_size : page->block_size;
+	op_drop(&op);
+	return size;
+}
+
+bool fallow_owns(struct fallow *heap, const void *p)
+{
+	return heap_of(heap)->map != NULL &&
+		map_find(heap_of(heap), (uintptr_t)p) != NULL;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the heap is made of, in one place: records, chunks, locals, the heap.
+ *
+ * Who may write what:
+ *
+ *   page, first line     the page's owner: the context whose index it carries
+ *                        (inside enter/leave), or in state TRANSIT the one
+ *                        call that took it out of its lists
+ *   page, `remote`       any context, by compare-and-swap (remote.h)
+ *   local, lists         its context, inside enter/leave
+ *   local, `notified`    any context, under local->lock
+ *   chunk, heap, lists   under heap->lock
+ *   populated[s]         whoever holds slice s: the page's owner, the span's
+ *                        user, or, for a free slice, the holder of heap->lock
+ *
+ * Lock order: local->lock, then heap->lock.  Neither is held across a call out
+ * of the library, and neither is held longer than a walk over one page's
+ * slices or over the few candidates of a list.
+ */
+#ifndef CORE_HEAP_H
+#define CORE_HEAP_H
+
+#include <fallow/fallow.h>
+
+#include "atomic.h"
+#include "lock.h"
+#include "sizeclass.h"
+
+/* Where a page is linked.  Only the page's owner reads or writes it, or, for
+ * PLACE_ABANDONED, the holder of heap->lock. */
+enum place {
+	PLACE_NONE = 0,  /* nowhere: new, or in TRANSIT */
+	PLACE_CURRENT,   /* what its class allocates from */
+	PLACE_QUEUE,     /* has free blocks, or (at the end) an unformed tail */
+	PLACE_FULL,      /* every block was handed out when it came here */
+	PLACE_ABANDONED, /* in heap->abandoned */
+};
+
+/* Free memory of a small page: the links of its lists are in the blocks. */
+struct block {
+	struct block *next;
+	uintptr_t mark; /* block_mark() while the block is free */
+};
+
+/*
+ * What the heap knows of a page or span; kept in its chunk's table, at the
+ * index of its first slice.
+ *
+ * Invariants (checked by fallow_check under these names):
+ *   used <= formed <= capacity
+ *   used + free == formed, where `used` counts remote frees not yet folded
+ *   formed blocks lie in the committed prefix
+ */
+struct page {
+	/* The owner's line. */
+	union {
+		struct block *free; /* PAGE_SMALL: blocks that can be had */
+		uint64_t bits;      /* others: a bit for each such block */
+	};
+	uint32_t used;
+	/* A free that leaves this many in use takes the slow path. */
+	uint32_t wake;
+	uint64_t reciprocal; /* page_index() */
+	uint32_t block_size;
+	uint16_t formed;
+	uint16_t capacity;
+	uint8_t class;
+	uint8_t kind; /* enum page_kind */
+	uint8_t place; /* enum place */
+	/* The largest alignment, log2, that a block was asked for with.  If not
+	 * 0, a sized free may name less than half of a block. */
+	uint8_t loose;
+	uint32_t owner; /* context, or FALLOW_NO_CONTEXT */
+	uintptr_t base;
+	struct page *next, *prev; /* circular in its list, see `place` */
+
+	/* Others write here, or few do. */
+	uint64_t remote; /* remote.h */
+	struct page *notified_next;
+	struct chunk *chunk;
+	union {
+		uint64_t clean;   /* bit-word pages: blocks known to be zero */
+		size_t span_size; /* PAGE_SPAN: bytes, whole granules */
+	};
+	uint32_t clean_from;    /* bytes from here to committed are zero */
+	uint32_t committed;     /* bytes of the committed prefix */
+	uint32_t accounted;     /* blocks counted in heap->live */
+	uint32_t seen;          /* the collect that last looked here */
+	uint32_t frozen;        /* `used` when it was abandoned */
+	uint32_t epoch;         /* of its last use */
+	uint8_t first_slice;    /* in its chunk */
+	uint8_t slices;         /* of a page */
+	uint8_t spare[2];
+};
+
+_Static_assert(offsetof(struct page, remote) == CACHE_LINE_BYTES,
+	"the owner's line is one cache line");
+_Static_assert(sizeof(struct page) == 2 * CACHE_LINE_BYTES,
+	"a record is two cache lines");
+
+enum mapping {
+	MAPPING_NONE = 0,
+	MAPPING_GRANULES,
+	MAPPING_LARGE,
+};
+
+/*
+ * What the heap knows of a chunk.
+ *
+ * Invariants: free & ~present == 0, heads & free == 0, warm & ~free == 0,
+ * bin == the longest run of free slices, and the chunk is in that bin's list
+ * iff bin is not 0.
+ */
+struct chunk {
+	uintptr_t base;
+	struct page *records; /* CHUNK_SLICES of them, or NULL so far */
+	struct chunk *next, *prev;
+	uint32_t present; /* slices that were handed over or reserved */
+	uint32_t fixed;   /* of these, not to be released (class direct) */
+	uint32_t free;    /* of these, in no page or span */
+	uint32_t warm;    /* of the free, with memory that can be given back */
+	uint32_t heads;   /* slices where a page or span begins */
+	uint32_t epoch;   /* of the last allocation of slices */
+	uint8_t bin;
+	uint8_t mapping; /* enum mapping */
+	uint8_t broken;
+	uint8_t spare[5];
+	/* A bit for each granule that is committed: the one truth about it.
+	 * A granule of a page's formed area without its bit is a hole. */
+	uint16_t populated[CHUNK_SLICES];
+	/* Granules that are about to become holes. */
+	uint16_t pending[CHUNK_SLICES];
+};
+
+/* Counters that only this context writes. */
+struct local_counters {
+	uint64_t slow_paths, failures, misuses, remote_frees;
+	uint64_t abandoned, adopted;
+};
+
+/* What a context owns of a heap. */
+struct local {
+	/* Never NULL: &fl_page_none where there is none. */
+	struct page *current[CLASS_COUNT];
+	struct page *queue[CLASS_COUNT];
+	struct page *full[CLASS_COUNT];
+	struct local_counters counters;
+	uint32_t index;
+	/* Provider calls and hooks of this context under way from which no
+	 * other code can legally come back to the heap. */
+	uint32_t calling;
+	/* Pages that others found worth looking at again; under `lock`. */
+	_Alignas(CACHE_LINE_BYTES) struct lock lock;
+	struct page *notified;
+};
+
+/* A run of addresses whose head is committed and used. */
+struct area {
+	uintptr_t base;
+	size_t used, committed, limit;
+};
+
+/* A region as it was added, trimmed to slices. */
+struct region {
+	uintptr_t base, end;
+	/* Class window: chunks of it below this one have been opened. */
+	size_t frontier;
+	uintptr_t given_base, given_end; /* as the embedder said */
+};
+
+/* Table memory that class direct reserved; kept at its own begin. */
+struct extent {
+	struct extent *next;
+	size_t size;
+};
+
+struct heap_counters {
+	size_t committed, committed_peak, tables, live, live_peak, reserved;
+	uint64_t commits, decommits, reserves, releases;
+	uint64_t committed_total, decommitted_total;
+	uint64_t no_memory, refusals;
+};
+
+struct heap {
+	/* What an allocation or a free reads; written once, but `map_slices`
+	 * which only grows. */
+	uintptr_t base; /* the window's begin, rounded down to a chunk */
+	size_t map_slices;
+	struct page **map;
+	struct local **locals;
+	uintptr_t secret;
+	uint32_t contexts; /* 0 until the tables have begun */
+	uint32_t contexts_wanted;
+	bool lean; /* fl_size_page_slices() */
+	struct fallow_provider provider;
+	enum fallow_misuse_policy policy;
+	void (*misuse)(void *ctx, const struct fallow_misuse *report);
+	void *misuse_ctx;
+	bool (*pressure)(void *ctx, size_t size);
+	void *pressure_ctx;
+
+	/* Under the lock from here on. */
+	_Alignas(CACHE_LINE_BYTES) struct lock lock;
+	bool growing; /* a call extends the tables; others may not */
+	uint8_t region_count;
+	uint32_t epoch;
+	uint32_t collects;
+	uintptr_t window_base, window_end; /* end 0: not known yet */
+	uintptr_t given_tables;            /* handed in, or 0 */
+	size_t given_tables_size;
+	uintptr_t tables_end;              /* class window: the tables' end */
+	struct chunk **chunks;             /* by number; NULL if never opened */
+	size_t chunk_count, chunk_limit;   /* readable entries, all of them */
+	size_t free_chunks, warm_slices;
+	size_t kept; /* bytes of area_records for the call that is growing */
+	uint64_t bin_bits; /* bins that are not empty */
+	struct chunk *bins[CHUNK_SLICES + 1];
+	struct page *abandoned[CLASS_COUNT];
+	struct area area_chunks, area_map, area_records;
+	struct extent *extents;
+	struct heap_counters counters;
+	struct region regions[FALLOW_REGIONS_MAX];
+};
+
+_Static_assert(sizeof(struct heap) <= FALLOW_HEAP_BYTES,
+	"FALLOW_HEAP_BYTES is too small");
+
+/* The page that has nothing, so that `current` needs no test for NULL. */
+extern struct page fl_page_none __attribute__((visibility("hidden")));
+
+/* One call into the heap: what it needs to leave its context and come back. */
+struct op {
+	struct heap *heap;
+	struct local *local;
+	struct fl_port_state state;
+	unsigned flags;
+	uintptr_t caller;  /* the public function's return address */
+	size_t given_size; /* of a sized free; else 0 */
+};
+
+/* The heap behind the embedder's storage. */
+static inline struct heap *heap_of(struct fallow *heap)
+{
+	return (struct heap *)(void *)heap;
+}
+
+/* Afterwards the caller is one context of the heap, whose local is op's; NULL
+ * iff the heap has no such context. */
+static inline void op_rejoin(struct op *op)
+{
+	unsigned index;
+
+	op->state = fl_port_enter();
+	index = fl_port_context();
+	op->local = index < op->heap->contexts ? op->heap->locals[index]
+					       : NULL;
+}
+
+/*
+ * Leaves the context: interrupts are as at the entry.  What was read from the
+ * local, and every page that is not in TRANSIT, may be another's afterwards.
+ */
+static inline void op_drop(struct op *op)
+{
+	fl_port_leave(op->state);
+}
+
+/* Whether this call may wait for other CPUs. */
+static inline bool op_may_wait(const struct op *op)
+{
+	return !(op->flags & FALLOW_NOWAIT) && fl_port_may_wait(op->state);
+}
+
+/* The head of the page or span at an address; NULL if there is none. */
+static inline struct page *map_find(const struct heap *heap, uintptr_t addr)
+{
+	size_t slice = (addr - heap->base) >> FALLOW_SLICE_LOG2;
+
+	/* An address below the base wraps to a slice that is far too large.
+	 * The map's extent is zeroed before it is published, and a block's
+	 * own entry was written before the block was handed out. */
+	if (unlikely(slice >= fl_load_relaxed(&heap->map_slices)))
+		return NULL;
+	return fl_load_relaxed(&heap->map[slice]);
+}
+
+/* What the second word of a free block holds. */
+static inline uintptr_t block_mark(const struct heap *heap, const void *block)
+{
+	return (uintptr_t)block ^ heap->secret;
+}
+
+static inline size_t page_slices(const struct page *page)
+{
+	if (page->kind == PAGE_SPAN)
+		return (page->span_size + SLICE_BYTES - 1) >> FALLOW_SLICE_LOG2;
+	return page->slices;
+}
+
+/*
+ * Division by the block size, for offsets in a page: reciprocal is
+ * floor(2^42 / size) + 1, whose product with an offset is too large by less
+ * than offset * size <= 2^21 * 2^19, that is by less than 2^42 / size * size:
+ * never enough to reach the next quotient.
+ */
+#define RECIPROCAL_LOG2 42
+_Static_assert(CHUNK_LOG2 + (CHUNK_LOG2 - 2) < RECIPROCAL_LOG2,
+	"the reciprocal is exact for every offset in a page");
+
+static inline uint32_t page_index(const struct page *page, uintptr_t addr)
+{
+	uint64_t offset = addr - page->base;
+
+	return (uint32_t)((offset * page->reciprocal) >> RECIPROCAL_LOG2);
+}
+
+#endif

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a context owns of a heap: per class one current page, a queue of pages
+ * with room, and a list of full ones.
+ *
+ *              pop/push, no test         fullest of 4
+ *   current <------------------- queue <--------------- full
+ *      |  ran out                  ^ an eighth is free    ^
+ *      +---------------------------|----------------------+
+ *
+ * A page that ran out leaves the queue until an eighth of it is free again:
+ * then it is worth coming back to, and the slow path stays rare.  The owner's
+ * own free sees that by `wake`; another context's free sees the remote word's
+ * count reach an eighth and puts the page into the owner's `notified` list,
+ * under the owner's lock, so that a page is in that list exactly while its
+ * state is NOTIFIED.
+ *
+ * Pages without a free block but with an unformed tail wait at the queue's
+ * end; everything else goes to its front.
+ *
+ * Nothing here drops the context or takes heap->lock.
+ */
+#include "local.h"
+
+/* How many queued pages are compared; see core/DESIGN.md. */
+#define CANDIDATES 4
+
+/* The list that a page of this place is in. */
+static struct page **list_of(
+	struct local *local, const struct page *page, enum place place)
+{
+	if (place == PLACE_FULL)
+		return &local->full[page->class];
+	return &local->queue[page->class];
+}
+
+/* Links the page in front of the list, or at its end. */
+static void list_insert(struct page **head, struct page *page, bool end)
+{
+	if (*head == NULL) {
+		page->next = page->prev = page;
+		*head = page;
+		return;
+	}
+	page->next = *head;
+	page->prev = (*head)->prev;
+	page->prev->next = page;
+	page->next->prev = page;
+	if (!end)
+		*head = page;
+}
+
+static void list_remove(struct page **head, struct page *page)
+{
+	if (page->next == page) {
+		*head = NULL;
+	} else {
+		page->next->prev = page->prev;
+		page->prev->next = page->next;
+		if (*head == page)
+			*head = page->next;
+	}
+	page->next = page->prev = NULL;
+}
+
+void fl_local_account(struct heap *heap, struct page *page)
+{
+	struct heap_counters *counters = &heap->counters;
+	size_t peak = fl_load_relaxed(&counters->live_peak);
+	size_t now;
+
+	if (page->used == page->accounted)
+		return;
+	fl_add_relaxed(&counters->live,
+		((size_t)page->used - page->accounted) * page->block_size);
+	page->accounted = page->used;
+	now = fl_load_relaxed(&counters->live);
+	/* A sum of others' late news can be below zero for a moment. */
+	while ((ptrdiff_t)now > (ptrdiff_t)peak &&
+		!fl_cas_release(&counters->live_peak, &peak, now))
+		;
+}
+
+/* Puts a page into the queue: one with free blocks first, else last. */
+static void queue_insert(struct local *local, struct page *page)
+{
+	page->place = PLACE_QUEUE;
+	page->wake = 0;
+	list_insert(&local->queue[page->class], page,
+		page->used == page->formed);
+}
+
+/* Makes the page the one its class allocates from. */
+static void current_set(struct local *local, struct page *page)
+{
+	page->place = PLACE_CURRENT;
+	page->wake = UINT32_MAX;
+	local->current[page->class] = page;
+}
+
+void fl_local_remove(struct local *local, struct page *page)
+{
+	if (page->place == PLACE_CURRENT)
+		local->current[page->class] = &fl_page_none;
+	else
+		list_remove(list_of(local, page, (enum place)page->place),
+			page);
+	page->place = PLACE_NONE;
+	page->wake = UINT32_MAX;
+}
+
+void fl_local_join(struct heap *heap, struct local *local, struct page *page)
+{
+	fl_store_relaxed(&page->owner, local->index);
+	remote_change(page, REMOTE_OWNED);
+	fl_local_account(heap, page);
+	if (local->current[page->class] == &fl_page_none)
+		current_set(local, page);
+	else
+		queue_insert(local, page);
+}
+
+void fl_local_leave(struct local *local, struct page *page)
+{
+	fl_local_remove(local, page);
+	/* First the owner, then the word: whoever frees after the change sees
+	 * that nobody is notified. */
+	fl_store_relaxed(&page->owner, FALLOW_NO_CONTEXT);
+	remote_change(page, REMOTE_TRANSIT);
+}
+
+/*
+ * Puts a page that ran out among the full ones.  Returns false, and takes the
+ * blocks in, if others have freed enough of it already.
+ */
+static bool full_insert(struct local *local, struct page *page)
+{
+	uint64_t word = fl_load_relaxed(&page->remote);
+
+	do {
+		if (remote_count(page, word) >= page_worth(page)) {
+			fl_page_fold(page, local);
+			return false;
+		}
+		fl_assert(remote_state(word) == REMOTE_OWNED);
+		/* Pairs with remote_push(): a later free sees the state and
+		 * the count, and so notifies. */
+	} while (!fl_cas_acq_rel(
+		&page->remote, &word, remote_with(word, REMOTE_FULL)));
+	page->place = PLACE_FULL;
+	page->wake = page->capacity - page_worth(page);
+	list_insert(&local->full[page->class], page, true);
+	return true;
+}
+
+/* Takes the current page, which has no free block, out of the way; returns
+ * false if it has free blocks after all. */
+static bool current_retire(struct local *local, unsigned class)
+{
+	struct page *page = local->current[class];
+
+	if (page == &fl_page_none)
+		return true;
+	if (page->formed < page->capacity) {
+		queue_insert(local, page);
+	} else if (!full_insert(local, page)) {
+		return false;
+	}
+	local->current[class] = &fl_page_none;
+	return true;
+}
+
+/* The fullest with a free block of the first few queued pages; NULL if none. */
+static struct page *queue_fullest(struct local *local, unsigned class)
+{
+	struct page *page = local->queue[class];
+	struct page *best = NULL;
+	unsigned i;
+
+	for (i = 0; page != NULL && i < CANDIDATES; i++) {
+		if (page->used < page->formed &&
+			(best == NULL ||
+				page_free_count(page) < page_free_count(best)))
+			best = page;
+		page = page->next;
+		if (page == local->queue[class])
+			break;
+	}
+	return best;
+}
+
+/* A page out of `notified`: it is the owner's again, and queued if it is
+ * full no more. */
+static void notified_take(struct local *local, struct page *page)
+{
+	remote_change(page, REMOTE_OWNED);
+	fl_page_fold(page, local);
+	/* The owner's own frees may have queued it before the news came, and
+	 * its allocations may have filled it again. */
+	if (page->place != PLACE_FULL)
+		return;
+	list_remove(&local->full[page->class], page);
+	if (page->used < page->formed || !full_insert(local, page))
+		queue_insert(local, page);
+}
+
+/* Pages taken off the list stay NOTIFIED until here, so nobody links them
+ * again meanwhile. */
+static void notified_take_all(struct local *local, struct page *page)
+{
+	struct page *next;
+
+	for (; page != NULL; page = next) {
+		next = page->notified_next;
+		notified_take(local, page);
+	}
+}
+
+void fl_local_drain_locked(struct local *local)
+{
+	struct page *list = local->notified;
+
+	fl_store_relaxed(&local->notified, NULL);
+	notified_take_all(local, list);
+}
+
+void fl_local_drain(struct local *local)
+{
+	struct fl_port_state state;
+	struct page *list;
+
+	if (fl_load_relaxed(&local->notified) == NULL)
+		return;
+	state = lock_take(&local->lock);
+	list = local->notified;
+	fl_store_relaxed(&local->notified, NULL);
+	lock_leave(&local->lock, state);
+	notified_take_all(local, list);
+}
+
+bool fl_local_refill(struct heap *heap, struct local *local, unsigned class)
+{
+	struct page *page = local->current[class];
+
+	if (page != &fl_page_none) {
+		fl_local_account(heap, page);
+		if (fl_page_fold(page, local) > 0)
+			return true;
+	}
+	fl_local_drain(local);
+	page = queue_fullest(local, class);
+	if (page == NULL)
+		return false;
+	list_remove(&local->queue[class], page);
+	if (!current_retire(local, class)) {
+		queue_insert(local, page);
+		return true;
+	}
+	current_set(local, page);
+	return true;
+}
+
+struct page *fl_local_tail(struct local *local, unsigned class)
+{
+	struct page *page = local->current[class];
+
+	if (page != &fl_page_none && page->formed < page->capacity)
+		return page;
+	if (local->queue[class] == NULL)
+		return NULL;
+	page = local->queue[class]->prev;
+	return page->formed < page->capacity ? page : NULL;
+}
+
+void fl_local_notify(struct heap *heap, struct page *page, uint64_t word)
+{
+	uint32_t owner = fl_load_relaxed(&page->owner);
+	struct fl_port_state state;
+	struct local *local;
+
+	/* Exactly one free brings the count to the mark. */
+	if (remote_state(word) != REMOTE_FULL ||
+		remote_count(page, word) != page_worth(page) ||
+		owner >= heap->contexts)
+		return;
+	local = heap->locals[owner];
+	state = lock_take(&local->lock);
+	/* Under its lock the owner neither drains nor goes.  If the page is
+	 * not its full page any more, whoever took it has seen the blocks. */
+	word = fl_load_relaxed(&page->remote);
+	while (fl_load_relaxed(&page->owner) == owner &&
+		remote_state(word) == REMOTE_FULL) {
+		if (!fl_cas_acq_rel(&page->remote, &word,
+			    remote_with(word, REMOTE_NOTIFIED)))
+			continue;
+		page->notified_next = local->notified;
+		fl_store_relaxed(&local->notified, page);
+		break;
+	}
+	lock_leave(&local->lock, state);
+}
+
+/* From now on the owner looks by itself, unless others have just put the page
+ * into `notified`, where it then stays. */
+static void full_end(struct page *page)
+{
+	uint64_t word = fl_load_relaxed(&page->remote);
+
+	while (remote_state(word) == REMOTE_FULL &&
+		!fl_cas_acq_rel(&page->remote, &word,
+			remote_with(word, REMOTE_OWNED)))
+		;
+}
+
+bool fl_local_wake(struct local *local, struct page *page)
+{
+	if (page->place == PLACE_FULL) {
+		list_remove(&local->full[page->class], page);
+		full_end(page);
+		queue_insert(local, page);
+		/* A page of one block is empty as soon as it is not full. */
+		if (page->used > 0)
+			return false;
+	}
+	if (page->place != PLACE_QUEUE || page->used > 0 ||
+		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED)
+		return false;
+	fl_local_leave(local, page);
+	return true;
+}

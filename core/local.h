@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* What a context owns of a heap: see local.c. */
+#ifndef CORE_LOCAL_H
+#define CORE_LOCAL_H
+
+#include "page.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Takes a page that the context owns out of its list. */
+void fl_local_remove(struct local *local, struct page *page);
+
+/* The page, in TRANSIT and in no list, is the context's from here on: its
+ * current one if the class has none, else queued. */
+void fl_local_join(struct heap *heap, struct local *local, struct page *page);
+
+/* Takes the page out of its list: it is in TRANSIT and owned by nobody
+ * afterwards.  The caller owns it and has drained, and if the page is full, it
+ * did so under local->lock: the page is not NOTIFIED. */
+void fl_local_leave(struct local *local, struct page *page);
+
+/*
+ * Makes the class's current page one with a free block, out of what the
+ * context owns and without the heap's lock; returns whether there was one.
+ */
+bool fl_local_refill(struct heap *heap, struct local *local, unsigned class);
+
+/* A page of the class with an unformed tail; NULL if the context has none. */
+struct page *fl_local_tail(struct local *local, unsigned class);
+
+/* Queues the full pages that others have freed enough blocks of. */
+void fl_local_drain(struct local *local);
+/* The same, where the caller holds local->lock. */
+void fl_local_drain_locked(struct local *local);
+
+/* After a remote free made `word` of it: a full page that has become worth
+ * queueing is put before its owner. */
+void fl_local_notify(struct heap *heap, struct page *page, uint64_t word);
+
+/* After the owner's free, when `used` has come down to `wake`: queues a full
+ * page; returns whether an empty queued one has been taken out, in TRANSIT, for
+ * the caller to release. */
+bool fl_local_wake(struct local *local, struct page *page);
+
+/* Brings heap->live up to date with what happened to the page. */
+void fl_local_account(struct heap *heap, struct page *page);
+
+#pragma GCC visibility pop
+
+#endif

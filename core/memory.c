@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The boundary to the provider.
+ *
+ * Every provider function is called from this file, and always the same way:
+ * no lock is held, the context is dropped (interrupts are as the embedder left
+ * them), the provider runs, the context is entered again and may be another
+ * one.  So a caller must put into TRANSIT, or have claimed under the lock,
+ * whatever it wants to find unchanged.
+ *
+ * Which granules hold memory is kept per slice in the chunk's populated[],
+ * which only the holder of that slice writes.  Counters are bumped with
+ * relaxed additions: they order nothing.
+ */
+#include "memory.h"
+#include "string.h"
+
+struct local *fl_memory_calling(struct op *op)
+{
+	struct local *local = op->local;
+
+	/* In the model IRQ a handler may legally come between, if interrupts
+	 * are on; then a call back cannot be told from it. */
+	if (FALLOW_MODEL == FALLOW_MODEL_IRQ && fl_port_may_wait(op->state))
+		local = NULL;
+	if (local != NULL)
+		local->calling++;
+	op_drop(op);
+	return local;
+}
+
+void fl_memory_called(struct local *local)
+{
+	if (local != NULL)
+		local->calling--;
+}
+
+void fl_memory_count(struct heap *heap, size_t bytes)
+{
+	struct heap_counters *counters = &heap->counters;
+	size_t now, peak;
+
+	fl_add_relaxed(&counters->committed, bytes);
+	fl_add_relaxed(&counters->committed_total, bytes);
+	now = fl_load_relaxed(&counters->committed);
+	peak = fl_load_relaxed(&counters->committed_peak);
+	while (now > peak &&
+		!fl_cas_release(&counters->committed_peak, &peak, now))
+		;
+}
+
+unsigned fl_memory_commit(struct op *op, uintptr_t base, size_t size)
+{
+	const struct fallow_provider *provider = &op->heap->provider;
+	struct heap_counters *counters = &op->heap->counters;
+	struct local *calling;
+	unsigned result;
+
+	if (op->flags & FALLOW_NOWAIT)
+		return FALLOW_COMMIT_NO_MEMORY;
+	calling = fl_memory_calling(op);
+	result = provider->commit(provider->ctx, base, size, 0);
+	fl_memory_called(calling);
+	op_rejoin(op);
+	fl_add_relaxed(&counters->commits, 1);
+	if (!(result & FALLOW_COMMIT_DONE))
+		fl_add_relaxed(&counters->no_memory, 1);
+	return result;
+}
+
+void fl_memory_decommit(struct op *op, struct fallow_range *ranges, size_t n)
+{
+	const struct fallow_provider *provider = &op->heap->provider;
+	struct local *calling = fl_memory_calling(op);
+	size_t i;
+
+	provider->decommit(provider->ctx, ranges, n);
+	fl_memory_called(calling);
+	op_rejoin(op);
+	fl_add_relaxed(&op->heap->counters.decommits, 1);
+	for (i = 0; i < n; i++)
+		if (ranges[i].result != FALLOW_RANGE_DONE)
+			fl_add_relaxed(&op->heap->counters.refusals, 1);
+}
+
+void fl_memory_discard(struct op *op, struct fallow_range *ranges, size_t n)
+{
+	const struct fallow_provider *provider = &op->heap->provider;
+	struct local *calling = fl_memory_calling(op);
+
+	provider->discard(provider->ctx, ranges, n);
+	fl_memory_called(calling);
+	op_rejoin(op);
+}
+
+uintptr_t fl_memory_reserve(struct op *op, size_t size, size_t align)
+{
+	const struct fallow_provider *provider = &op->heap->provider;
+	struct local *calling;
+	uintptr_t base;
+
+	if (op->flags & FALLOW_NOWAIT)
+		return 0;
+	calling = fl_memory_calling(op);
+	base = provider->reserve(provider->ctx, size, align);
+	fl_memory_called(calling);
+	op_rejoin(op);
+	fl_add_relaxed(&op->heap->counters.reserves, 1);
+	if (base == 0)
+		fl_add_relaxed(&op->heap->counters.no_memory, 1);
+	return base;
+}
+
+void fl_memory_release(struct op *op, uintptr_t base, size_t size)
+{
+	const struct fallow_provider *provider = &op->heap->provider;
+	struct local *calling = fl_memory_calling(op);
+
+	provider->release(provider->ctx, base, size);
+	fl_memory_called(calling);
+	op_rejoin(op);
+	fl_add_relaxed(&op->heap->counters.releases, 1);
+}
+
+/* The bits of a slice's granules from `first`, `n` of them. */
+static uint16_t granule_mask(unsigned first, unsigned n)
+{
+	return (uint16_t)(((1u << n) - 1) << first);
+}
+
+/* The granule of an address in its slice. */
+static unsigned granule_of(uintptr_t addr)
+{
+	return (unsigned)(addr >> FALLOW_GRANULE_LOG2) & (SLICE_GRANULES - 1);
+}
+
+void fl_memory_mark(
+	struct heap *heap, uintptr_t base, size_t size, bool populated)
+{
+	uintptr_t end = base + size;
+
+	while (base < end) {
+		unsigned first = granule_of(base);
+		size_t left = (end - base) >> FALLOW_GRANULE_LOG2;
+		unsigned n = SLICE_GRANULES - first;
+		uint16_t *word =
+			&chunk_of(heap, base)->populated[slice_of(base)];
+
+		if (n > left)
+			n = (unsigned)left;
+		if (populated)
+			*word |= granule_mask(first, n);
+		else
+			*word &= (uint16_t)~granule_mask(first, n);
+		base += (uintptr_t)n << FALLOW_GRANULE_LOG2;
+	}
+}
+
+/* The end of the run of granules from `base`, below `end`, that are all
+ * populated or all not; *populated says which. */
+static uintptr_t run_end(const struct heap *heap, uintptr_t base,
+	uintptr_t end, bool *populated)
+{
+	uintptr_t at = base;
+
+	*populated = chunk_of(heap, at)->populated[slice_of(at)] >>
+			granule_of(at) & 1;
+	while (at < end) {
+		uint16_t word = chunk_of(heap, at)->populated[slice_of(at)];
+
+		/* A slice at a time where it is all the same. */
+		if (granule_of(at) == 0 && end - at >= SLICE_BYTES &&
+			word == (*populated ? SLICE_GRANULES_ALL : 0)) {
+			at += SLICE_BYTES;
+			continue;
+		}
+		if ((word >> granule_of(at) & 1) != *populated)
+			break;
+		at += GRANULE_BYTES;
+	}
+	return at;
+}
+
+bool fl_memory_populated(const struct heap *heap, uintptr_t base, size_t size)
+{
+	bool populated;
+	uintptr_t end = run_end(heap, base, base + size, &populated);
+
+	return populated && end == base + size;
+}
+
+/* Clears memory that the caller holds, with interrupts as at the entry: it
+ * may be gigabytes. */
+static void memory_clear(struct op *op, uintptr_t base, size_t size)
+{
+	op_drop(op);
+	memset((void *)base, 0, size);
+	op_rejoin(op);
+}
+
+unsigned fl_memory_populate(
+	struct op *op, uintptr_t base, size_t size, bool fill)
+{
+	uintptr_t end = base + size;
+	unsigned all = FALLOW_COMMIT_DONE | FALLOW_COMMIT_ZEROED;
+
+	while (base < end) {
+		bool populated;
+		uintptr_t next = run_end(op->heap, base, end, &populated);
+		unsigned result = FALLOW_COMMIT_DONE;
+
+		if (!populated)
+			result = fl_memory_commit(op, base, next - base);
+		if (!(result & FALLOW_COMMIT_DONE))
+			return FALLOW_COMMIT_NO_MEMORY;
+		if (!populated) {
+			fl_memory_mark(op->heap, base, next - base, true);
+			fl_memory_count(op->heap, next - base);
+		}
+		if (!(result & FALLOW_COMMIT_ZEROED) && fill)
+			memory_clear(op, base, next - base);
+		else if (!(result & FALLOW_COMMIT_ZEROED))
+			all &= ~(unsigned)FALLOW_COMMIT_ZEROED;
+		base = next;
+	}
+	return all;
+}

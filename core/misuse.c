@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Misuse: telling what a pointer is that is no block in use, and saying so.
+ *
+ * The paths that free test a few words and, in doubt, ask fl_misuse_judge().
+ * A small block carries a mark in its second word while it is free.  A block
+ * in use may hold the same value by chance, so for the owner's own page the
+ * verdict is the list itself, which is walked; for another's page the lists
+ * cannot be walked, and the mark, which depends on the block's address and on
+ * the heap's secret, is the verdict.
+ *
+ * The report is made outside of the context, without locks, and the hook may
+ * take its time.  What the heap holds is unchanged by it.
+ */
+#include "misuse.h"
+#include "memory.h"
+
+const char *fallow_misuse_text(enum fallow_misuse_kind kind)
+{
+	switch (kind) {
+	case FALLOW_MISUSE_DOUBLE_FREE:
+		return "double free";
+	case FALLOW_MISUSE_FOREIGN:
+		return "foreign pointer";
+	case FALLOW_MISUSE_INTERIOR:
+		return "pointer inside a block";
+	case FALLOW_MISUSE_UNFORMED:
+		return "pointer to no block yet";
+	case FALLOW_MISUSE_WRONG_SIZE:
+		return "wrong size in a sized free";
+	case FALLOW_MISUSE_BAD_ALIGNMENT:
+		return "bad alignment";
+	case FALLOW_MISUSE_REENTRY:
+		return "call from inside the provider or a hook";
+	case FALLOW_MISUSE_BAD_CONTEXT:
+		return "context index out of range";
+	default:
+		return "unknown misuse";
+	}
+}
+
+bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
+	enum fallow_misuse_kind *kind)
+{
+	uint32_t index;
+	bool own;
+
+	*kind = FALLOW_MISUSE_FOREIGN;
+	if (page == NULL)
+		return false;
+	*kind = FALLOW_MISUSE_INTERIOR;
+	if (page->kind == PAGE_SPAN)
+		return addr == page->base;
+	index = page_index(page, addr);
+	if (index >= page->capacity) {
+		*kind = FALLOW_MISUSE_UNFORMED;
+		return false;
+	}
+	if (page->base + (uintptr_t)index * page->block_size != addr)
+		return false;
+	*kind = FALLOW_MISUSE_UNFORMED;
+	if (index >= fl_load_relaxed(&page->formed))
+		return false;
+	*kind = FALLOW_MISUSE_DOUBLE_FREE;
+	own = fl_load_relaxed(&page->owner) == op->local->index;
+	if (page->kind == PAGE_SMALL &&
+		((struct block *)addr)->mark !=
+			block_mark(op->heap, (void *)addr))
+		return true;
+	if (own) {
+		fl_page_fold(page, op->local);
+		return !fl_page_lists(page, index);
+	}
+	if (page->kind == PAGE_SMALL)
+		return false;
+	/* Whoever handed the block out cleared its bit, and that came before
+	 * this free: a bit that is set now was set by another free. */
+	return !((fl_load_acquire(&page->remote) |
+			 fl_load_relaxed(&page->bits)) >>
+			index &
+		1);
+}
+
+/* The begin and size of the block that an address is in; zeroes if none. */
+static void report_block(struct fallow_misuse *report, const struct page *page)
+{
+	uint32_t index;
+
+	if (page == NULL)
+		return;
+	report->owner = fl_load_relaxed(&page->owner);
+	if (page->kind == PAGE_SPAN) {
+		report->block = page->base;
+		report->block_size = page->span_size;
+		return;
+	}
+	index = page_index(page, report->address);
+	if (index >= page->capacity)
+		return;
+	report->block = page->base + (uintptr_t)index * page->block_size;
+	report->block_size = page->block_size;
+}
+
+void fl_misuse(struct op *op, enum fallow_misuse_kind kind, uintptr_t addr,
+	const struct page *page)
+{
+	const struct heap *heap = op->heap;
+	struct local *calling = NULL;
+	struct fallow_misuse report = {
+		.kind = kind,
+		.address = addr,
+		.given_size = op->given_size,
+		.owner = FALLOW_NO_CONTEXT,
+		.context = fl_port_context(),
+		.caller = op->caller,
+	};
+
+	report_block(&report, page);
+	if (op->local != NULL)
+		op->local->counters.misuses++;
+	if (op->local != NULL)
+		calling = fl_memory_calling(op);
+	else
+		op_drop(op);
+	if (heap->misuse != NULL && heap->policy != FALLOW_POLICY_LEAK)
+		heap->misuse(heap->misuse_ctx, &report);
+	fl_memory_called(calling);
+	if (heap->policy == FALLOW_POLICY_STOP)
+		fl_port_halt();
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Changing the size of a block.
+ *
+ * It stays where it is if the new size still fills more than half of it; a
+ * span also grows into free slices behind it, and gives slices back when it
+ * shrinks.  Otherwise a new block is allocated, at the alignment the old one
+ * was asked for with, then the contents are copied, then the old one is freed:
+ * if there is no memory the old block is as it was.
+ *
+ * The alignment asked for is known per page, not per block: a page remembers
+ * the largest one.  A block's own address bounds it, so no block is aligned
+ * further than it was.
+ */
+#include "alloc.h"
+#include "misuse.h"
+#include "span.h"
+#include "string.h"
+
+static size_t usable_size(const struct page *page)
+{
+	return page->kind == PAGE_SPAN ? page->span_size : page->block_size;
+}
+
+/* The alignment that the block keeps when it moves. */
+static size_t kept_align(const struct page *page, const void *p)
+{
+	unsigned asked = fl_load_relaxed(&page->loose);
+	unsigned found = (unsigned)__builtin_ctzll((uintptr_t)p);
+
+	if (asked > found)
+		asked = found;
+	return asked < 4 ? 16 : (size_t)1 << asked;
+}
+
+/* Whether the block can stay for the new size, maybe after a resize in place.
+ * May drop the context. */
+static bool resize_in_place(struct op *op, struct page *page, size_t size)
+{
+	size_t usable = usable_size(page);
+
+	if (page->kind == PAGE_SPAN && size > SIZE_CLASS_MAX)
+		return fl_span_resize(
+			op, page, size, op->flags & FALLOW_ZERO);
+	/* 16 bytes is the smallest block there is. */
+	return size <= usable && (size > usable / 2 || usable == 16);
+}
+
+/* Moves the block; inside the context at the begin, outside at the end. */
+static void *block_move(struct op *op, void *p, struct page *page, size_t size)
+{
+	struct heap *heap = op->heap;
+	size_t usable = usable_size(page);
+	size_t align = kept_align(page, p);
+	unsigned flags = op->flags;
+	uint8_t tight = 0;
+	void *new;
+
+	/* The new block's begin is copied over, so only its end is cleared. */
+	op->flags &= ~(unsigned)FALLOW_ZERO;
+	new = fl_alloc_aligned(op, align, size);
+	if (new == NULL && size <= usable) {
+		/* Too small for this block from now on, but it is one; a sized
+		 * free must not wonder. */
+		(void)fl_cas_release(&page->loose, &tight, 1);
+		return p;
+	}
+	if (new == NULL)
+		return NULL;
+	memcpy(new, p, size < usable ? size : usable);
+	op_rejoin(op);
+	if ((flags & FALLOW_ZERO) && size > usable) {
+		size_t end = usable_size(map_find(heap, (uintptr_t)new));
+
+		op_drop(op);
+		memset((char *)new + usable, 0, end - usable);
+		op_rejoin(op);
+	}
+	fl_free(op, p);
+	return new;
+}
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+void *fallow_realloc_flags(
+	struct fallow *heap, void *p, size_t size, unsigned flags)
+{
+	enum fallow_misuse_kind kind;
+	struct page *page;
+	struct op op;
+
+	if (p == NULL)
+		return fallow_alloc_flags(heap, size, flags);
+	if (!fl_op_begin(&op, heap, flags, CALLER))
+		return NULL;
+	page = map_find(op.heap, (uintptr_t)p);
+	if (!fl_misuse_judge(&op, (uintptr_t)p, page, &kind)) {
+		fl_misuse(&op, kind, (uintptr_t)p, page);
+		return NULL;
+	}
+	if (size > FALLOW_SIZE_MAX) {
+		op_drop(&op);
+		return NULL;
+	}
+	if (resize_in_place(&op, page, size)) {
+		op_drop(&op);
+		return p;
+	}
+	return block_move(&op, p, page, size);
+}
+
+void *fallow_realloc(struct fallow *heap, void *p, size_t size)
+{
+	return fallow_realloc_flags(heap, p, size, 0);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The remote word: where a page's owner and everybody else meet.
+ *
+ * One 64-bit word per page, changed by compare-and-swap alone, says both who
+ * the page belongs to and which blocks others have freed:
+ *
+ *   bit   63..56  55..32   31..16   15..0
+ *         state   -        count    head + 1       small pages
+ *         state   a bit for each freed block       other pages
+ *
+ * `head` is the index of the block freed last; each such block links to the
+ * one freed before it.  Because ownership changes in the same word, a freed
+ * block is always seen by exactly one owner, the present one or the next.  The
+ * list is only pushed on and taken whole, so a swap that succeeds on an equal
+ * word cannot have missed a change that matters (no ABA).
+ *
+ * Every change that publishes blocks or ownership is a release, every change
+ * that takes them is an acquire; they pair with each other.
+ */
+#ifndef CORE_REMOTE_H
+#define CORE_REMOTE_H
+
+#include "bits.h"
+#include "heap.h"
+
+enum remote_state {
+	/* Between owners: one call has it, and nobody may touch the record. */
+	REMOTE_TRANSIT = 0,
+	/* The owner will look at the word by itself. */
+	REMOTE_OWNED,
+	/* The owner will not look until it is notified. */
+	REMOTE_FULL,
+	/* In the owner's `notified` list. */
+	REMOTE_NOTIFIED,
+	/* Nobody's: whoever finds it may adopt it. */
+	REMOTE_ABANDONED,
+};
+
+#define REMOTE_STATE_SHIFT 56
+#define REMOTE_BLOCKS (((uint64_t)1 << REMOTE_STATE_SHIFT) - 1)
+#define REMOTE_BITS_MAX REMOTE_STATE_SHIFT
+
+static inline enum remote_state remote_state(uint64_t word)
+{
+	return (enum remote_state)(word >> REMOTE_STATE_SHIFT);
+}
+
+static inline uint64_t remote_word(enum remote_state state, uint64_t blocks)
+{
+	return (uint64_t)state << REMOTE_STATE_SHIFT | blocks;
+}
+
+static inline uint64_t remote_with(uint64_t word, enum remote_state state)
+{
+	return remote_word(state, word & REMOTE_BLOCKS);
+}
+
+/* How many blocks the word holds. */
+static inline uint32_t remote_count(const struct page *page, uint64_t word)
+{
+	if (page->kind == PAGE_SMALL)
+		return (uint32_t)(word >> 16) & 0xffff;
+	return bits_count(word & REMOTE_BLOCKS);
+}
+
+/* The block freed last, of a small page; NULL if there is none. */
+static inline struct block *remote_head(const struct page *page, uint64_t word)
+{
+	uint32_t head = (uint32_t)word & 0xffff;
+
+	if (head == 0)
+		return NULL;
+	return (struct block *)(page->base +
+		(uintptr_t)(head - 1) * page->block_size);
+}
+
+/* How many free blocks make a full page worth queueing: an eighth of it. */
+static inline uint32_t page_worth(const struct page *page)
+{
+	return page->capacity >= 8 ? page->capacity / 8u : 1;
+}
+
+/*
+ * Frees a block of a page that the caller does not own.  Returns the word as
+ * it is with the block; *taken says if the block was in it already (bit-word
+ * pages only), and then nothing changed.
+ */
+static inline uint64_t remote_push(
+	struct page *page, void *block, uint32_t index, bool *taken)
+{
+	uint64_t old = fl_load_acquire(&page->remote);
+	uint64_t new;
+
+	*taken = false;
+	do {
+		if (page->kind == PAGE_SMALL) {
+			((struct block *)block)->next = remote_head(page, old);
+			new = (old & ~(uint64_t)0xffff) + ((uint64_t)1 << 16) +
+				index + 1;
+		} else {
+			*taken = old >> index & 1;
+			if (*taken)
+				return old;
+			new = old | (uint64_t)1 << index;
+		}
+		/* Pairs with remote_take(): the link, and whatever the caller
+		 * wrote to the block before freeing it, come first. */
+	} while (!fl_cas_acq_rel(&page->remote, &old, new));
+	return new;
+}
+
+/* Takes all blocks out of the word, leaving the state; returns the word as it
+ * was. */
+static inline uint64_t remote_take(struct page *page)
+{
+	uint64_t old = fl_load_relaxed(&page->remote);
+
+	/* Pairs with remote_push(), and with the next owner's take. */
+	while (!fl_cas_acq_rel(&page->remote, &old, old & ~REMOTE_BLOCKS))
+		;
+	return old;
+}
+
+/* Makes the state `state`, leaving the blocks; returns the word as it was. */
+static inline uint64_t remote_change(struct page *page, enum remote_state state)
+{
+	uint64_t old = fl_load_relaxed(&page->remote);
+
+	/* Pairs with whoever takes the page in its new state. */
+	while (!fl_cas_acq_rel(&page->remote, &old, remote_with(old, state)))
+		;
+	return old;
+}
+
+#endif

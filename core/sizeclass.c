@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tables of the size classes, made at compile time, and the class for an
+ * alignment.
+ *
+ * The whole-page classes cut a chunk into n blocks.  n = 16, 8 and 4 are the
+ * powers of two that programs ask for; 25, 20, 13, 10 and 6 lie between them so
+ * that no size above a slice loses more than half of itself, and none below
+ * 340 KiB more than a third.  A block rounded *down* to granules always fits n
+ * times.
+ */
+#include "sizeclass.h"
+
+#define WHOLE(n) (uint32_t)(CHUNK_BYTES / (n) / GRANULE_BYTES * GRANULE_BYTES)
+
+const uint32_t fl_size_whole[CLASS_WHOLES] = {
+	WHOLE(25), WHOLE(20), WHOLE(16), WHOLE(13),
+	WHOLE(10), WHOLE(8), WHOLE(6), WHOLE(4),
+};
+
+/* size_step_class() as a constant expression, for 1 <= size <= 512. */
+#define STEP(size, top) \
+	(uint8_t)(8 + ((top) - 7) * 8 + ((((size) - 1) >> ((top) - 3)) & 7))
+#define DIRECT(size) \
+	((size) <= 128 ? (uint8_t)(((size) - 1) / 16) \
+	: (size) <= 256 ? STEP(size, 7) : STEP(size, 8))
+#define DIRECT4(i) \
+	DIRECT((i) * 16), DIRECT((i) * 16 + 16), DIRECT((i) * 16 + 32), \
+		DIRECT((i) * 16 + 48)
+
+const uint8_t fl_size_direct[SIZE_DIRECT_MAX / 16 + 1] = {
+	0, DIRECT4(1), DIRECT4(5), DIRECT4(9), DIRECT4(13),
+	DIRECT4(17), DIRECT4(21), DIRECT4(25), DIRECT4(29),
+};
+
+/* A free block in a bit-word page is one of 56 bits (see remote.h). */
+_Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES / (SLICE_BYTES / 8 / 8 * 9) <= 56,
+	"a medium page's blocks fit the word");
+
+unsigned fl_size_page_slices(unsigned class, bool lean)
+{
+	static const uint8_t slices[] = { 1, PAGE_MEDIUM_SLICES,
+		PAGE_WHOLE_SLICES };
+	enum page_kind kind = class_kind(class);
+	size_t size = class_size(class);
+	size_t least = kind == PAGE_WHOLE ? 2 : 4;
+	unsigned n = slices[kind];
+
+	if (!lean || kind == PAGE_SMALL)
+		return n;
+	for (n = 1; n < slices[kind]; n++) {
+		size_t bytes = n * SLICE_BYTES;
+
+		if (bytes / size >= least && bytes % size <= bytes / 8)
+			break;
+	}
+	return n;
+}
+
+unsigned fl_size_aligned_class(size_t size, size_t align, bool lean)
+{
+	unsigned class;
+
+	if (size < align)
+		size = align;
+	if (size > SIZE_CLASS_MAX)
+		return CLASS_NONE;
+	/* Ends within one doubling: powers of two are classes, up to a chunk
+	 * / 4, and each is a multiple of every smaller power of two. */
+	for (class = size_class(size); class < CLASS_COUNT; class++) {
+		/* What a page itself is aligned to. */
+		size_t page_align = class < CLASS_FIRST_WHOLE || lean
+			? SLICE_BYTES
+			: CHUNK_BYTES;
+
+		if (align <= page_align && class_size(class) % align == 0 &&
+			class_size(class) >= size)
+			return class;
+	}
+	return CLASS_NONE;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Spans: blocks too big for any class, in slices of their own.
+ *
+ *   slice   | slice   | slice   | slice   |
+ *   |<-------- span_size ---------->|     |
+ *   committed, whole granules        address only
+ *
+ * A span has no owner: its record says its base and size, its slices are taken
+ * and given under heap->lock, and all its slices point to its record in the
+ * slice map, so that a pointer into its middle is recognised.  Only whole
+ * granules up to its size are committed; what the slices held before is used
+ * again.
+ *
+ * The slice map's first entry decides who frees a span: it is cleared under
+ * the lock, once.
+ */
+#include "span.h"
+
+static size_t slices_of(size_t size)
+{
+	return (size + SLICE_BYTES - 1) >> FALLOW_SLICE_LOG2;
+}
+
+/* Writes the slice map's entries for n slices from `addr`. */
+static void map_write(
+	struct heap *heap, uintptr_t addr, size_t n, struct page *span)
+{
+	size_t slice = (addr - heap->base) >> FALLOW_SLICE_LOG2;
+
+	for (; n > 0; n--, slice++)
+		fl_store_relaxed(&heap->map[slice], span);
+}
+
+/* Makes the record that of a span without an owner. */
+static void span_init(struct page *span, struct run run, size_t size,
+	size_t align)
+{
+	*span = (struct page){
+		.kind = PAGE_SPAN,
+		.class = CLASS_NONE,
+		.wake = UINT32_MAX,
+		.owner = FALLOW_NO_CONTEXT,
+		.base = run.chunk->base + run.first * SLICE_BYTES,
+		.chunk = run.chunk,
+		.span_size = size,
+		.first_slice = (uint8_t)run.first,
+		.loose = align > 16 ? (uint8_t)__builtin_ctzll(align) : 0,
+		.remote = remote_word(REMOTE_TRANSIT, 0),
+	};
+}
+
+/* Takes n slices and the record of the first; NULL if there are none, or no
+ * table memory: *tables says which. */
+static struct page *slices_take(
+	struct op *op, size_t size, size_t align, bool *tables)
+{
+	struct heap *heap = op->heap;
+	size_t n = slices_of(size);
+	struct page *span = NULL;
+	struct fl_port_state state;
+	struct run run;
+
+	*tables = false;
+	if (!(op->flags & FALLOW_NOWAIT))
+		state = lock_take(&heap->lock);
+	else if (!lock_try(&heap->lock, &state))
+		return NULL;
+	if (n <= CHUNK_SLICES && align <= SLICE_BYTES)
+		run = fl_chunk_take(heap, (unsigned)n);
+	else
+		run = (struct run){ NULL, 0 };
+	if (run.chunk == NULL)
+		run = fl_chunk_take_run(heap, n, align);
+	if (run.chunk != NULL && fl_table_records(heap, run.chunk)) {
+		span = &run.chunk->records[run.first];
+		span_init(span, run, size, align);
+		run.chunk->heads |= slice_mask(run.first, 1);
+	} else if (run.chunk != NULL) {
+		*tables = true;
+		fl_chunk_give(
+			heap, run.chunk->base + run.first * SLICE_BYTES, n);
+	}
+	lock_leave(&heap->lock, state);
+	return span;
+}
+
+/* The span's slices are free afterwards, and the record nobody's. */
+static void slices_give(struct heap *heap, struct page *span)
+{
+	struct fl_port_state state = lock_take(&heap->lock);
+
+	span->chunk->heads &= ~slice_mask(span->first_slice, 1);
+	fl_chunk_give(heap, span->base, slices_of(span->span_size));
+	lock_leave(&heap->lock, state);
+}
+
+/* Counts bytes of spans as live, or as live no more. */
+static void span_account(struct heap *heap, size_t bytes)
+{
+	struct heap_counters *counters = &heap->counters;
+	size_t peak = fl_load_relaxed(&counters->live_peak);
+	size_t now;
+
+	fl_add_relaxed(&counters->live, bytes);
+	now = fl_load_relaxed(&counters->live);
+	while ((ptrdiff_t)now > (ptrdiff_t)peak &&
+		!fl_cas_release(&counters->live_peak, &peak, now))
+		;
+}
+
+void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero)
+{
+	struct heap *heap = op->heap;
+	struct page *span;
+	bool tables;
+
+	/* More than the window can hold, and sums that would wrap. */
+	if (size > heap->chunk_limit << CHUNK_LOG2 ||
+		align > heap->chunk_limit << CHUNK_LOG2)
+		return NULL;
+	size = align_up(size == 0 ? 1 : size, GRANULE_BYTES);
+	do {
+		span = slices_take(op, size, align, &tables);
+	} while (span == NULL &&
+		fl_region_grow(op, tables ? 0 : slices_of(size), align) ==
+			GROW_YES);
+	if (span == NULL)
+		return NULL;
+	if (!(fl_memory_populate(op, span->base, size, zero) &
+		    FALLOW_COMMIT_DONE)) {
+		slices_give(heap, span);
+		return NULL;
+	}
+	map_write(heap, span->base, slices_of(size), span);
+	span_account(heap, size);
+	return (void *)span->base;
+}
+
+bool fl_span_free(struct op *op, struct page *span, uintptr_t addr)
+{
+	struct heap *heap = op->heap;
+	struct fl_port_state state = lock_take(&heap->lock);
+	size_t slice = (addr - heap->base) >> FALLOW_SLICE_LOG2;
+	bool mine = heap->map[slice] == span && span->kind == PAGE_SPAN &&
+		span->base == addr;
+
+	if (mine)
+		fl_store_relaxed(&heap->map[slice], NULL);
+	lock_leave(&heap->lock, state);
+	if (!mine)
+		return false;
+	map_write(heap, addr, slices_of(span->span_size), NULL);
+	span_account(heap, (size_t)0 - span->span_size);
+	slices_give(heap, span);
+	return true;
+}
+
+/* Gives the slices behind the new size back. */
+static void span_shrink(struct heap *heap, struct page *span, size_t size)
+{
+	size_t have = slices_of(span->span_size);
+	size_t keep = slices_of(size);
+	uintptr_t rest = span->base + (keep << FALLOW_SLICE_LOG2);
+	struct fl_port_state state;
+
+	map_write(heap, rest, have - keep, NULL);
+	state = lock_take(&heap->lock);
+	if (have > keep)
+		fl_chunk_give(heap, rest, have - keep);
+	lock_leave(&heap->lock, state);
+	span_account(heap, size - span->span_size);
+	span->span_size = size;
+}
+
+/* Takes the slices behind the span, if they are free, and commits them. */
+static bool span_grow(
+	struct op *op, struct page *span, size_t size, bool zero)
+{
+	struct heap *heap = op->heap;
+	size_t old = span->span_size;
+	size_t more = slices_of(size) - slices_of(old);
+	uintptr_t next = span->base + (slices_of(old) << FALLOW_SLICE_LOG2);
+	struct fl_port_state state;
+	bool taken;
+
+	if (!(op->flags & FALLOW_NOWAIT))
+		state = lock_take(&heap->lock);
+	else if (!lock_try(&heap->lock, &state))
+		return false;
+	taken = more == 0 || fl_chunk_take_at(heap, next, more);
+	lock_leave(&heap->lock, state);
+	if (!taken)
+		return false;
+	if (!(fl_memory_populate(op, span->base + old, size - old, zero) &
+		    FALLOW_COMMIT_DONE)) {
+		state = lock_take(&heap->lock);
+		if (more > 0)
+			fl_chunk_give(heap, next, more);
+		lock_leave(&heap->lock, state);
+		return false;
+	}
+	map_write(heap, next, more, span);
+	span_account(heap, size - old);
+	span->span_size = size;
+	return true;
+}
+
+bool fl_span_resize(struct op *op, struct page *span, size_t size, bool zero)
+{
+	if (size > op->heap->chunk_limit << CHUNK_LOG2)
+		return false;
+	size = align_up(size, GRANULE_BYTES);
+	if (size <= span->span_size) {
+		if (size < span->span_size)
+			span_shrink(op->heap, span, size);
+		return true;
+	}
+	return span_grow(op, span, size, zero);
+}
