@@ -153,16 +153,23 @@ static void test_malloc_family(void)
 
 static void test_malloc_aligned(void)
 {
-	void *p;
+	void *p, *q;
 
 	start();
 	for (size_t align = 1; align <= 65536; align *= 2) {
+		/* The first block of a page is aligned by itself. */
 		p = aligned_alloc(align, 3 * align + 1);
+		q = aligned_alloc(align, 3 * align + 1);
 		CHECK(p && (uintptr_t)p % align == 0);
+		CHECK(q && (uintptr_t)q % align == 0);
 		free(p);
+		free(q);
 		p = memalign(align, 10);
+		q = memalign(align, 10);
 		CHECK(p && (uintptr_t)p % align == 0);
+		CHECK(q && (uintptr_t)q % align == 0);
 		free(p);
+		free(q);
 		p = NULL;
 		if (align < sizeof(void *)) {
 			CHECK_EQUAL(posix_memalign(&p, align, 8),
