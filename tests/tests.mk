@@ -229,7 +229,10 @@ CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 	$(call check_job,runner,runner) \
 	$(call check_job,stack,stack '$(HOST_CC)')
 
-PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
+# The image with a libc: PICOLIBC_IMAGES, PICOLIBC_JOBS.
+include tests/guest/picolibc.mk
+
+PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
 
 # ----------------------------------------------------------------- targets --
 
@@ -245,7 +248,7 @@ unit: programs ## the host's test programs alone
 
 .PHONY: guests
 guests: images ## the images of both boards alone
-	$(file >$(BUILD)/guests.plan,$(GUEST_JOBS))
+	$(file >$(BUILD)/guests.plan,$(GUEST_JOBS)$(PICOLIBC_JOBS))
 	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan $(BUILD)/guests.plan
 
 .PHONY: program
