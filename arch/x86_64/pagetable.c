@@ -99,7 +99,7 @@ static void spare_drop(struct pagetable *pt)
 	uint64_t frame = spare_pop(pt);
 
 	lock_leave(&pt->lock, state);
-	fl_table_give(pt, frame);
+	fl_table_frame_give(pt, frame);
 }
 
 /* Gives [frame, end), parts of one run, in the largest aligned runs. */
@@ -159,7 +159,7 @@ static void piece_reclaim(
 	} else if (entry_is_held(value)) {
 		entries_reclaim(pt, table_of(pt, value), ENTRIES);
 		fl_store_relaxed(entry, 0);
-		fl_table_give(pt, value & ENTRY_FRAME);
+		fl_table_frame_give(pt, value & ENTRY_FRAME);
 	} else if (entry_is_table(value, LEVEL_CHUNK)) {
 		entries_reclaim(pt, table_of(pt, value) + first, n);
 	}
@@ -189,7 +189,7 @@ static bool large_stage(struct pagetable *pt, uintptr_t addr, uint64_t leaf)
 	run = pt->frames.take(pt->frames.ctx, CHUNK_LOG2);
 	if (run == FALLOW_FRAME_NONE)
 		return false;
-	table = fl_table_take(pt);
+	table = fl_table_frame_take(pt);
 	if (table == FALLOW_FRAME_NONE) {
 		pt->frames.give(pt->frames.ctx, run, CHUNK_LOG2);
 		return false;

@@ -114,7 +114,7 @@ uint64_t *fl_entry_find(
 	}
 }
 
-uint64_t fl_table_take(struct pagetable *pt)
+uint64_t fl_table_frame_take(struct pagetable *pt)
 {
 	uint64_t frame = pt->frames.take(pt->frames.ctx, GRANULE_LOG2);
 
@@ -125,7 +125,7 @@ uint64_t fl_table_take(struct pagetable *pt)
 	return frame;
 }
 
-void fl_table_give(struct pagetable *pt, uint64_t frame)
+void fl_table_frame_give(struct pagetable *pt, uint64_t frame)
 {
 	fl_add_relaxed(&pt->tables, (size_t)-1);
 	pt->frames.give(pt->frames.ctx, frame, GRANULE_LOG2);
@@ -163,14 +163,14 @@ uint64_t *fl_entry_make(struct pagetable *pt, uintptr_t addr, unsigned level)
 		if (at == level || fl_load_relaxed(entry) != 0)
 			break;
 		if (fresh == FALLOW_FRAME_NONE)
-			fresh = fl_table_take(pt);
+			fresh = fl_table_frame_take(pt);
 		if (fresh == FALLOW_FRAME_NONE)
 			return NULL;
 		table_add(pt, addr, level, &fresh);
 	}
 	/* Another CPU made the table that this one was taken for. */
 	if (fresh != FALLOW_FRAME_NONE)
-		fl_table_give(pt, fresh);
+		fl_table_frame_give(pt, fresh);
 	return at == level ? entry : NULL;
 }
 
@@ -230,7 +230,7 @@ static bool top_fill(struct pagetable *pt)
 
 		if (root[index] & ENTRY_PRESENT)
 			continue;
-		frame = fl_table_take(pt);
+		frame = fl_table_frame_take(pt);
 		if (frame == FALLOW_FRAME_NONE)
 			return false;
 		fl_store_release(&root[index], frame | ENTRY_TABLE);
@@ -345,7 +345,7 @@ static bool tables_drop(struct pagetable *pt, unsigned level)
 			uint64_t frame = *entry & ENTRY_FRAME;
 
 			fl_store_relaxed(entry, 0);
-			fl_table_give(pt, frame);
+			fl_table_frame_give(pt, frame);
 		}
 		if (*entry != 0 && !(entry_is_table(*entry, level) &&
 				table_empty(table_of(pt, *entry))))

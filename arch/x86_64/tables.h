@@ -163,10 +163,10 @@ uint64_t *fl_entry_find(
 uint64_t *fl_entry_make(struct pagetable *pt, uintptr_t addr, unsigned level);
 
 /* Takes a frame for a table, zeroed; FALLOW_FRAME_NONE iff there is none. */
-uint64_t fl_table_take(struct pagetable *pt);
+uint64_t fl_table_frame_take(struct pagetable *pt);
 
 /* Gives the frame of a table back, which no CPU can reach any more. */
-void fl_table_give(struct pagetable *pt, uint64_t frame);
+void fl_table_frame_give(struct pagetable *pt, uint64_t frame);
 
 /* Makes every CPU forget *what; on return all have. */
 void fl_flush(struct pagetable *pt, const struct fallow_pagetable_flush *what);
