@@ -66,7 +66,8 @@ static void bin_remove(struct heap *heap, struct chunk *chunk)
 		*head = chunk->next;
 }
 
-/* Puts the chunk at the end of the list of the bin it belongs to. */
+/* Puts the chunk into the list of the bin it belongs to: in front if it holds
+ * memory that can be used again, else at the end. */
 static void bin_insert(struct heap *heap, struct chunk *chunk)
 {
 	struct chunk **head;
@@ -87,48 +88,88 @@ static void bin_insert(struct heap *heap, struct chunk *chunk)
 	chunk->prev = (*head)->prev;
 	chunk->prev->next = chunk;
 	chunk->next->prev = chunk;
+	if (chunk->warm != 0)
+		*head = chunk;
 }
 
-/* Makes `free` the chunk's free slices, and all that follows from it true. */
-static void free_change(struct heap *heap, struct chunk *chunk, uint32_t free)
+/* Makes `free` the chunk's free slices and `warm` those of them that hold
+ * memory, and all that follows from it true. */
+static void free_change(
+	struct heap *heap, struct chunk *chunk, uint32_t free, uint32_t warm)
 {
-	uint32_t warm = chunk->warm & free;
-
-	heap->warm_slices -= bits_count(chunk->warm ^ warm);
-	chunk->warm = warm;
+	heap->warm_slices += (size_t)__builtin_popcount(warm);
+	heap->warm_slices -= (size_t)__builtin_popcount(chunk->warm);
 	bin_remove(heap, chunk);
+	chunk->warm = warm;
 	chunk->free = free;
 	bin_insert(heap, chunk);
 }
 
-/* Of free slices, those that hold memory become warm. */
-static void warm_note(struct heap *heap, struct chunk *chunk, uint32_t slices)
+/* Of some slices, those that hold memory. */
+static uint32_t populated_slices(const struct chunk *chunk, uint32_t slices)
 {
+	uint32_t populated = 0;
+
 	for (; slices != 0; slices &= slices - 1) {
 		unsigned slice = (unsigned)__builtin_ctz(slices);
 
-		if (chunk->populated[slice] == 0)
-			continue;
-		chunk->warm |= (uint32_t)1 << slice;
-		heap->warm_slices++;
+		if (chunk->populated[slice] != 0)
+			populated |= slice_mask(slice, 1);
 	}
+	return populated;
 }
 
-/* The fullest of the first few chunks of a bin. */
-static struct chunk *bin_fullest(const struct heap *heap, unsigned bin)
+/* The slices are no longer free. */
+static void slices_remove(
+	struct heap *heap, struct chunk *chunk, uint32_t slices)
+{
+	fl_assert((slices & ~chunk->free) == 0);
+	free_change(heap, chunk, chunk->free & ~slices, chunk->warm & ~slices);
+}
+
+/* The slices are free, and warm if they hold memory. */
+static void slices_insert(
+	struct heap *heap, struct chunk *chunk, uint32_t slices)
+{
+	fl_assert((slices & chunk->free) == 0);
+	free_change(heap, chunk, chunk->free | slices,
+		chunk->warm | populated_slices(chunk, slices));
+}
+
+/*
+ * The chunk of a bin to take n slices from: of the first few the fullest; with
+ * `warm`, the fullest of those with n warm slices in a row, or NULL.
+ */
+static struct chunk *bin_best(
+	const struct heap *heap, unsigned bin, unsigned n, bool warm)
 {
 	struct chunk *chunk = heap->bins[bin];
-	struct chunk *best = chunk;
+	struct chunk *best = NULL;
 	unsigned i;
 
-	for (i = 1; i < CANDIDATES; i++) {
+	for (i = 0; i < CANDIDATES; i++) {
+		bool fits = !warm || run_starts(chunk->warm, n) != 0;
+
+		if (fits && (best == NULL ||
+				    __builtin_popcount(chunk->free) <
+					    __builtin_popcount(best->free)))
+			best = chunk;
 		chunk = chunk->next;
 		if (chunk == heap->bins[bin])
 			break;
-		if (bits_count(chunk->free) <
-			bits_count(best->free))
-			best = chunk;
 	}
+	return best;
+}
+
+/* The chunk to take n slices from, out of the bins in `bins`; NULL if none. */
+static struct chunk *chunk_best(
+	const struct heap *heap, uint64_t bins, unsigned n, bool warm)
+{
+	struct chunk *best = NULL;
+
+	for (; bins != 0 && best == NULL; bins &= bins - 1)
+		best = bin_best(
+			heap, (unsigned)__builtin_ctzll(bins), n, warm);
 	return best;
 }
 
@@ -136,7 +177,7 @@ static struct chunk *bin_fullest(const struct heap *heap, unsigned bin)
 static struct run run_take(
 	struct heap *heap, struct chunk *chunk, unsigned first, unsigned n)
 {
-	free_change(heap, chunk, chunk->free & ~slice_mask(first, n));
+	slices_remove(heap, chunk, slice_mask(first, n));
 	chunk->epoch = heap->epoch;
 	return (struct run){ chunk, first };
 }
@@ -144,12 +185,16 @@ static struct run run_take(
 struct run fl_chunk_take(struct heap *heap, unsigned n)
 {
 	uint64_t bins = heap->bin_bits & ~(((uint64_t)1 << n) - 1);
-	struct chunk *chunk;
+	struct chunk *chunk = NULL;
 	uint32_t starts;
 
-	if (bins == 0)
+	/* Memory that is there before memory that is not. */
+	if (heap->warm_slices >= n)
+		chunk = chunk_best(heap, bins, n, true);
+	if (chunk == NULL)
+		chunk = chunk_best(heap, bins, n, false);
+	if (chunk == NULL)
 		return (struct run){ NULL, 0 };
-	chunk = bin_fullest(heap, (unsigned)__builtin_ctzll(bins));
 	starts = run_starts(chunk->warm, n);
 	if (starts == 0)
 		starts = run_starts(chunk->free, n);
@@ -277,10 +322,7 @@ void fl_chunk_give(struct heap *heap, uintptr_t addr, size_t n)
 
 		if (here > n)
 			here = (unsigned)n;
-		fl_assert((chunk->free & slice_mask(first, here)) == 0);
-		free_change(
-			heap, chunk, chunk->free | slice_mask(first, here));
-		warm_note(heap, chunk, slice_mask(first, here));
+		slices_insert(heap, chunk, slice_mask(first, here));
 		addr += here * SLICE_BYTES;
 		n -= here;
 	}
@@ -299,8 +341,7 @@ void fl_chunk_add(struct heap *heap, struct chunk *chunk, uint32_t slices,
 	chunk->present |= slices;
 	if (fixed)
 		chunk->fixed |= slices;
-	free_change(heap, chunk, chunk->free | slices);
-	warm_note(heap, chunk, slices);
+	slices_insert(heap, chunk, slices);
 }
 
 uint32_t fl_chunk_claimable(const struct heap *heap, const struct chunk *chunk)
@@ -313,15 +354,13 @@ uint32_t fl_chunk_claimable(const struct heap *heap, const struct chunk *chunk)
 
 void fl_chunk_claim(struct heap *heap, struct chunk *chunk, uint32_t slices)
 {
-	fl_assert((slices & ~chunk->free) == 0);
-	free_change(heap, chunk, chunk->free & ~slices);
+	slices_remove(heap, chunk, slices);
 }
 
 void fl_chunk_reset(struct heap *heap, struct chunk *chunk)
 {
-	free_change(heap, chunk, 0);
-	free_change(heap, chunk, chunk->present);
-	warm_note(heap, chunk, chunk->present);
+	slices_remove(heap, chunk, chunk->free);
+	slices_insert(heap, chunk, chunk->present);
 	chunk->heads = 0;
 }
 
@@ -329,7 +368,7 @@ void fl_chunk_unclaim(struct heap *heap, struct chunk *chunk,
 	uint32_t slices, uint32_t gone, bool warm)
 {
 	chunk->present &= ~gone;
-	free_change(heap, chunk, chunk->free | (slices & ~gone));
-	if (warm)
-		warm_note(heap, chunk, slices & ~gone);
+	slices &= ~gone;
+	free_change(heap, chunk, chunk->free | slices,
+		chunk->warm | (warm ? populated_slices(chunk, slices) : 0));
 }
