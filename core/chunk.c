@@ -97,8 +97,8 @@ static void bin_insert(struct heap *heap, struct chunk *chunk)
 static void free_change(
 	struct heap *heap, struct chunk *chunk, uint32_t free, uint32_t warm)
 {
-	heap->warm_slices += (size_t)__builtin_popcount(warm);
-	heap->warm_slices -= (size_t)__builtin_popcount(chunk->warm);
+	heap->warm_slices += bits_count(warm);
+	heap->warm_slices -= bits_count(chunk->warm);
 	bin_remove(heap, chunk);
 	chunk->warm = warm;
 	chunk->free = free;
@@ -151,8 +151,8 @@ static struct chunk *bin_best(
 		bool fits = !warm || run_starts(chunk->warm, n) != 0;
 
 		if (fits && (best == NULL ||
-				    __builtin_popcount(chunk->free) <
-					    __builtin_popcount(best->free)))
+				    bits_count(chunk->free) <
+					    bits_count(best->free)))
 			best = chunk;
 		chunk = chunk->next;
 		if (chunk == heap->bins[bin])
