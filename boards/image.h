@@ -33,8 +33,8 @@ void board_memory_init(const struct board_ram *ram, size_t ram_count,
  */
 void board_fwcfg_init(void);
 
-/* The board's: hands the physical address of a DMA descriptor to fw_cfg;
- * returns false iff there is no fw_cfg. */
+/* The board's: hands the physical address of a DMA descriptor to fw_cfg, and
+ * leaves the selected item alone; returns false iff there is no fw_cfg. */
 bool board_fwcfg_start(uint64_t descriptor);
 
 /* Prints text and a number, without a line's end: for what is reported before

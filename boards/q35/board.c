@@ -124,11 +124,23 @@ uint64_t board_ticks(void)
 	return (uint64_t)high << 32 | low;
 }
 
+/* Whether item 0 of fw_cfg reads "QEMU".  Asked once: selecting an item ends
+ * the reading of another. */
+static bool fwcfg_present(void)
+{
+	static bool asked, present;
+
+	if (!asked) {
+		port_out16(FWCFG_SELECT, 0);
+		present = port_in8(FWCFG_DATA) == 'Q';
+		asked = true;
+	}
+	return present;
+}
+
 bool board_fwcfg_start(uint64_t descriptor)
 {
-	/* Item 0 reads "QEMU" where there is a fw_cfg. */
-	port_out16(FWCFG_SELECT, 0);
-	if (port_in8(FWCFG_DATA) != 'Q')
+	if (!fwcfg_present())
 		return false;
 	port_out32(FWCFG_DMA_HIGH,
 		__builtin_bswap32((uint32_t)(descriptor >> 32)));

@@ -105,7 +105,7 @@ _Noreturn void board_exit(int status)
 	struct {
 		uint64_t reason;
 		uint64_t status;
-	} exit = {SEMIHOSTING_APPLICATION_EXIT, (uint64_t)status};
+	} exit = { SEMIHOSTING_APPLICATION_EXIT, (uint64_t)status };
 	register uint64_t operation __asm__("x0") = SEMIHOSTING_EXIT;
 	register void *argument __asm__("x1") = &exit;
 

@@ -28,12 +28,14 @@ enum {
 	AT_STRUCTS = 8,
 	AT_STRINGS = 12,
 	AT_RESERVED = 16,
+	AT_VERSION = 20,
 	AT_LAST_COMPATIBLE = 24,
 	AT_STRINGS_SIZE = 32,
 	AT_STRUCTS_SIZE = 36,
 	HEADER = 40,
-	/* The version whose readers can read this one: ours is 17. */
-	COMPATIBLE = 17,
+	/* The only version that there is: it and its successors say that its
+	 * readers can read them. */
+	VERSION = 17,
 
 	TOKEN_NODE = 1,
 	TOKEN_NODE_END = 2,
@@ -224,7 +226,7 @@ static const char *node_open(struct reader *reader)
 	reader->at = (reader->at + name.size + 4) & ~3u;
 	node = &reader->nodes[++reader->depth];
 	/* The defaults of the specification, 2.3.5. */
-	*node = (struct node){.address_cells = 2, .size_cells = 1};
+	*node = (struct node){ .address_cells = 2, .size_cells = 1 };
 	for (uint32_t i = 0; i < name.size; i++)
 		if (name.at[i] == '@')
 			name.size = i;
@@ -340,7 +342,8 @@ static const char *header_read(struct reader *reader, struct bytes *blob)
 	if (number(h + AT_TOTAL) < HEADER || number(h + AT_TOTAL) > blob->size)
 		return "device tree: truncated";
 	blob->size = number(h + AT_TOTAL);
-	if (number(h + AT_LAST_COMPATIBLE) > COMPATIBLE)
+	if (number(h + AT_VERSION) < VERSION ||
+		number(h + AT_LAST_COMPATIBLE) > VERSION)
 		return "device tree: a version that is not known";
 	if (!part_of(*blob, number(h + AT_STRUCTS), number(h + AT_STRUCTS_SIZE),
 		    &reader->structs) ||
@@ -354,11 +357,11 @@ const char *board_devicetree_read(
 	struct board_devicetree *tree, const void *blob, size_t size)
 {
 	struct bytes bytes = {
-		blob, size < BLOB_MAX ? (uint32_t)size : BLOB_MAX};
-	struct reader reader = {.tree = tree};
+		blob, size < BLOB_MAX ? (uint32_t)size : BLOB_MAX };
+	struct reader reader = { .tree = tree };
 	const char *wrong = header_read(&reader, &bytes);
 
-	*tree = (struct board_devicetree){0};
+	*tree = (struct board_devicetree){ 0 };
 	if (!wrong)
 		wrong = reserved_read(tree, bytes);
 	if (!wrong)
