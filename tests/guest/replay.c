@@ -45,15 +45,19 @@ static void misuse_print(void *ctx, const struct fallow_misuse *report)
 }
 
 /* Makes the heap over the whole window of the board. */
-static enum fallow_status heap_make(struct fallow *heap)
+static enum fallow_status heap_make(
+	struct fallow *heap, struct metered *metered)
 {
 	struct fallow_config config = {.size = sizeof(config),
-		.provider = board_provider(),
+		.provider = &metered->provider,
 		.window_base = board_window_base(),
 		.window_size = board_window_size(),
 		.contexts = 1,
 		.misuse = misuse_print};
-	enum fallow_status status = fallow_init(heap, &config);
+	enum fallow_status status;
+
+	test_metered_init(metered, board_provider(), board_ticks);
+	status = fallow_init(heap, &config);
 
 	if (status == FALLOW_OK)
 		status = fallow_add_region(
@@ -79,7 +83,9 @@ static void *frames_take(size_t size)
 int guest_main(void)
 {
 	static struct fallow heap;
+	static struct metered metered;
 	struct replay_config config = {.heap = &heap,
+		.metered = &metered,
 		.ticks = board_ticks,
 		.ticks_unit = "instructions",
 		.colour = word_given("colour"),
@@ -106,7 +112,7 @@ int guest_main(void)
 			config.memory_size);
 		return 2;
 	}
-	status = heap_make(&heap);
+	status = heap_make(&heap, &metered);
 	if (status != FALLOW_OK) {
 		test_printf(
 			"replay: no heap: %s\n", fallow_status_text(status));

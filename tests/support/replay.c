@@ -108,15 +108,35 @@ static void block_verify(
 
 /* ---- operations ---- */
 
-/* Adds what the heap's call took since `before` to the costs of its kind. */
-static void cost_add(struct replay *r, uint64_t before)
+/* When a call of the heap began, and what the provider had taken then. */
+struct stopwatch {
+	uint64_t ticks, provider;
+};
+
+static uint64_t provider_ticks(const struct replay *r)
+{
+	return r->config->metered ? r->config->metered->ticks_spent : 0;
+}
+
+static struct stopwatch stopwatch_start(const struct replay *r)
+{
+	uint64_t provider = provider_ticks(r);
+
+	return (struct stopwatch){r->config->ticks(), provider};
+}
+
+/* Adds what the heap's call took to the costs of its kind. */
+static void cost_add(struct replay *r, struct stopwatch begin)
 {
 	struct cost *cost = &r->costs[r->op.kind];
-	uint64_t took = r->config->ticks() - before;
+	uint64_t took = r->config->ticks() - begin.ticks;
+	uint64_t provider = provider_ticks(r) - begin.provider;
 
-	took = took > r->ticks_cost ? took - r->ticks_cost : 0;
+	provider += r->ticks_cost;
+	took = took > provider ? took - provider : 0;
 	cost->calls++;
 	cost->ticks += took;
+	cost->provider += provider - r->ticks_cost;
 	if (took > cost->worst)
 		cost->worst = took;
 }
@@ -126,7 +146,7 @@ static void *heap_alloc(struct replay *r)
 {
 	struct fallow *heap = r->config->heap;
 	size_t size = r->op.size, align = (size_t)1 << r->op.align_log2;
-	uint64_t before = r->config->ticks();
+	struct stopwatch begin = stopwatch_start(r);
 	void *p;
 
 	if (r->op.kind == TRACE_ZALLOC)
@@ -135,8 +155,18 @@ static void *heap_alloc(struct replay *r)
 		p = fallow_alloc_aligned(heap, align, size);
 	else
 		p = fallow_alloc(heap, size);
-	cost_add(r, before);
+	cost_add(r, begin);
 	return p;
+}
+
+/* The heap returned NULL: it, or the machine, is too small. */
+static void memory_fault(struct replay *r)
+{
+	fault(r, "no memory for the block", 0, 0);
+	if (r->faults <= FAULTS_SHOWN && !r->quiet)
+		test_printf("  of %llu bytes, with %llu live\n",
+			(unsigned long long)r->op.size,
+			(unsigned long long)r->live);
 }
 
 /* Takes a block that the heap returned into the books, and fills it. */
@@ -147,7 +177,7 @@ static void block_begin(struct replay *r, struct block *block, void *p)
 	block->p = p;
 	block->usable = 0;
 	if (!p) {
-		fault(r, "no memory", r->op.size, 0);
+		memory_fault(r);
 		return;
 	}
 	if (align < 16)
@@ -179,14 +209,14 @@ static void block_end(struct replay *r, struct block *block)
 static void op_free(struct replay *r, struct block *block)
 {
 	void *p = block->p;
-	uint64_t before;
+	struct stopwatch begin;
 
 	if (!p)
 		return;
 	block_verify(r, block, block->usable);
-	before = r->config->ticks();
+	begin = stopwatch_start(r);
 	fallow_free(r->config->heap, p);
-	cost_add(r, before);
+	cost_add(r, begin);
 	block_end(r, block);
 }
 
@@ -194,16 +224,16 @@ static void op_free(struct replay *r, struct block *block)
 static void op_realloc(struct replay *r, struct block *block)
 {
 	struct block old = *block;
-	uint64_t before;
+	struct stopwatch begin;
 	void *p;
 
 	if (old.p && r->op.size < old.usable)
 		block_verify(r, &old, old.usable);
-	before = r->config->ticks();
+	begin = stopwatch_start(r);
 	p = fallow_realloc(r->config->heap, old.p, r->op.size);
-	cost_add(r, before);
+	cost_add(r, begin);
 	if (!p) {
-		fault(r, "no memory to grow", r->op.size, old.usable);
+		memory_fault(r);
 		return;
 	}
 	if (old.p) {

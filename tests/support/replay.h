@@ -11,11 +11,14 @@
 
 #include <fallow/fallow.h>
 
+#include "metered.h"
 #include "trace.h"
 
 struct replay_config {
 	/* An empty heap that nothing else uses. */
 	struct fallow *heap;
+	/* The heap's provider, if it is a metered one; else NULL. */
+	const struct metered *metered;
 	const void *trace;
 	size_t trace_size;
 	/* Not from the heap; 16-byte aligned, test_replay_memory() bytes. */

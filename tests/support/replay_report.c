@@ -43,22 +43,29 @@ static void costs_print(const struct replay *r)
 {
 	static const char *const names[TRACE_KINDS] = {
 		"alloc", "zalloc", "aligned", "realloc", "free"};
-	uint64_t calls = 0, ticks = 0;
+	const char *unit = r->config->ticks_unit;
+	struct cost all = {0};
 
 	for (unsigned k = 0; k < TRACE_KINDS; k++) {
-		calls += r->costs[k].calls;
-		ticks += r->costs[k].ticks;
+		all.calls += r->costs[k].calls;
+		all.ticks += r->costs[k].ticks;
+		all.provider += r->costs[k].provider;
 	}
-	test_printf("%-12s%llu %s an operation, provider included;\n", "cost",
-		(unsigned long long)(calls ? ticks / calls : 0),
-		r->config->ticks_unit);
+	if (!all.calls)
+		return;
+	test_printf("%-12s%llu %s an operation", "cost",
+		(unsigned long long)(all.ticks / all.calls), unit);
+	if (r->config->metered)
+		test_printf(" in the heap, %llu in the provider",
+			(unsigned long long)(all.provider / all.calls));
+	test_printf("\n");
 	for (unsigned k = 0; k < TRACE_KINDS; k++) {
 		const struct cost *c = &r->costs[k];
 
 		if (c->calls)
-			test_printf("%12s%llu %s: %llu on average, "
+			test_printf("%12s%-8s%9llu times, %5llu on average, "
 				    "%llu at worst\n",
-				"", (unsigned long long)c->calls, names[k],
+				"", names[k], (unsigned long long)c->calls,
 				(unsigned long long)(c->ticks / c->calls),
 				(unsigned long long)c->worst);
 	}
@@ -91,13 +98,14 @@ void test_replay_report(const struct replay *r, const struct fallow_snapshot *s,
 	test_printf(" at the peak (usable bytes)\n");
 	bytes_line("committed", s->committed_peak);
 	test_printf(" at the peak, ");
-	test_print_bytes(empty, 0);
-	test_printf(" when all was freed and collected\n");
-	test_printf("%-12s", "over live");
 	ratio_print(r->committed_at_peak, r->live_at_peak);
-	test_printf(" when most was requested, ");
-	ratio_print(s->committed, left);
-	test_printf(" at the end\n");
+	test_printf(" times what was live\n");
+	bytes_line("left", left);
+	test_printf(" live when the program ended, ");
+	test_print_bytes(s->committed, 0);
+	test_printf(" committed; ");
+	test_print_bytes(empty, 0);
+	test_printf(" when all was freed\n");
 	bytes_line("tables", s->tables);
 	test_printf("\n%-12s%llu commits, %llu decommits, %llu reserves, "
 		    "%llu releases, %llu without memory\n",

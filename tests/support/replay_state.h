@@ -12,9 +12,10 @@ struct block {
 	uint64_t key;
 };
 
-/* What the heap's calls of one kind took. */
+/* What the heap's calls of one kind took, without the provider, and what the
+ * provider took in them. */
 struct cost {
-	uint64_t calls, ticks, worst;
+	uint64_t calls, ticks, worst, provider;
 };
 
 struct replay {

@@ -6,11 +6,14 @@
  *
  * The heap is over the provider of boards/linux that lets nobody touch what is
  * not committed, so a replay that is quiet here has also kept that promise.
- * The environment chooses how the graph is drawn: COLOUR=1, UTF8=1.
+ * On a terminal the graph has colours (unless NO_COLOR is set) and, in a UTF-8
+ * locale, block characters.
  * Exits with 0 iff no replay had a fault, with 2 if one could not begin.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,13 +46,6 @@ static uint64_t nanoseconds(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static bool flag_set(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && !strcmp(value, "1");
-}
-
 /* Maps a file; returns NULL and says why if it cannot. */
 static const void *file_map(const char *path, size_t *size)
 {
@@ -80,19 +76,20 @@ static void misuse_print(void *ctx, const struct fallow_misuse *report)
 }
 
 /* Makes the heap over the whole window. */
-static enum fallow_status heap_make(
-	struct fallow *heap, struct board_mmap *mapping)
+static enum fallow_status heap_make(struct fallow *heap,
+	struct board_mmap *mapping, struct metered *metered)
 {
 	struct board_mmap_config window = {
 		.size = sizeof(window), .window_size = WINDOW_BYTES};
 	struct fallow_config config = {.size = sizeof(config),
-		.provider = &mapping->provider,
+		.provider = &metered->provider,
 		.contexts = 1,
 		.misuse = misuse_print};
 	enum fallow_status status = board_mmap_init(mapping, &window);
 
 	if (status != FALLOW_OK)
 		return status;
+	test_metered_init(metered, &mapping->provider, nanoseconds);
 	config.window_base = mapping->window_base;
 	config.window_size = mapping->window_size;
 	status = fallow_init(heap, &config);
@@ -107,11 +104,13 @@ static int file_replay(const char *path)
 {
 	static struct fallow heap;
 	static struct board_mmap mapping;
+	static struct metered metered;
 	struct replay_config config = {.heap = &heap,
+		.metered = &metered,
 		.ticks = nanoseconds,
 		.ticks_unit = "ns",
-		.colour = flag_set("COLOUR"),
-		.utf8 = flag_set("UTF8")};
+		.colour = isatty(1) && !getenv("NO_COLOR"),
+		.utf8 = isatty(1) && !strcmp(nl_langinfo(CODESET), "UTF-8")};
 	struct replay_result result;
 	struct trace_error error;
 	struct trace_info info;
@@ -128,7 +127,7 @@ static int file_replay(const char *path)
 	}
 	config.memory_size = test_replay_memory(&info);
 	config.memory = malloc(config.memory_size);
-	status = config.memory ? heap_make(&heap, &mapping)
+	status = config.memory ? heap_make(&heap, &mapping, &metered)
 			       : FALLOW_NO_TABLE_MEMORY;
 	if (status != FALLOW_OK) {
 		printf("replay: no heap: %s\n", fallow_status_text(status));
@@ -146,6 +145,7 @@ int main(int argc, char **argv)
 {
 	int status = argc < 2 ? 2 : 0;
 
+	setlocale(LC_ALL, "");
 	if (argc < 2)
 		printf("usage: replay_host TRACE ...\n");
 	for (int i = 1; i < argc; i++) {
