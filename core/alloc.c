@@ -16,8 +16,7 @@
 #include "span.h"
 #include "string.h"
 
-/* Why an op cannot begin: reports it and returns false. */
-static bool op_legal(struct op *op)
+bool fl_op_legal(struct op *op)
 {
 	if (op->heap->contexts == 0) {
 		/* A flat heap without a region yet: nothing to give. */
@@ -45,7 +44,7 @@ bool fl_op_begin(struct op *op, struct fallow *heap, unsigned flags,
 	op_rejoin(op);
 	if (likely(op->local != NULL && op->local->calling == 0))
 		return true;
-	return op_legal(op);
+	return fl_op_legal(op);
 }
 
 /* A block of a class, or a span where no page for the class can be had. */
@@ -120,7 +119,7 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 	void *block;
 	unsigned attempt;
 
-	if (!op_legal(op))
+	if (!fl_op_legal(op))
 		return NULL;
 	op->local->counters.slow_paths++;
 	for (attempt = 0;; attempt++) {
@@ -134,53 +133,69 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 	return block;
 }
 
-/* The hot path; `flags` and `caller` are for what follows it. */
-static inline __attribute__((always_inline)) void *alloc(
-	struct fallow *fallow, size_t size, unsigned flags, uintptr_t caller)
+/* An allocation that the hot path could not serve, inside the context. */
+static __attribute__((noinline)) void *alloc_other(struct heap *heap,
+	size_t size, unsigned flags, uintptr_t caller,
+	struct fl_port_state state)
 {
-	struct op op = { .heap = heap_of(fallow), .flags = flags,
-		.caller = caller };
-	struct request request;
+	struct request request = { .size = size, .align = 16 };
+	struct op op = {
+		.heap = heap,
+		.state = state,
+		.flags = flags,
+		.caller = caller,
+	};
 
-	op_rejoin(&op);
-	if (likely(size <= SIZE_DIRECT_MAX && op.local != NULL)) {
-		struct page *page = op.local->current[size_direct_class(size)];
+	op_local(&op);
+	if (size > FALLOW_SIZE_MAX) {
+		op_drop(&op);
+		return NULL;
+	}
+	request.class = size > SIZE_CLASS_MAX ? CLASS_NONE : size_class(size);
+	return fl_alloc_slow(&op, &request);
+}
+
+/* The hot path: flat, and nothing is kept in memory but what it must change.
+ * `flags` and `caller` are for what follows it. */
+static inline __attribute__((always_inline)) void *alloc(
+	struct heap *heap, size_t size, unsigned flags, uintptr_t caller)
+{
+	struct fl_port_state state = fl_port_enter();
+	unsigned index = fl_port_context();
+
+	if (likely(size <= SIZE_DIRECT_MAX && index < heap->contexts)) {
+		unsigned class = size_direct_class(size);
+		struct page *page = heap->locals[index]->current[class];
 		struct block *block = page->free;
 
 		if (likely(block != NULL)) {
 			page->free = block->next;
 			block->mark = 0;
 			page->used++;
-			op_drop(&op);
+			fl_port_leave(state);
 			if (flags & FALLOW_ZERO)
-				memset(block, 0, page->block_size);
+				memset(block, 0, class_size(class));
 			return block;
 		}
 	}
-	if (unlikely(size > FALLOW_SIZE_MAX)) {
-		op_drop(&op);
-		return NULL;
-	}
-	request = (struct request){ size, 16,
-		size > SIZE_CLASS_MAX ? CLASS_NONE : size_class(size) };
-	return fl_alloc_slow(&op, &request);
+	return alloc_other(heap, size, flags, caller, state);
 }
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
 void *fallow_alloc(struct fallow *heap, size_t size)
 {
-	return alloc(heap, size, 0, CALLER);
+	return alloc(heap_of(heap), size, 0, CALLER);
 }
 
 void *fallow_alloc_flags(struct fallow *heap, size_t size, unsigned flags)
 {
-	return alloc(heap, size, flags, CALLER);
+	return alloc(heap_of(heap), size, flags, CALLER);
 }
 
 void *fallow_zalloc(struct fallow *heap, size_t size)
 {
-	return alloc(heap, size, FALLOW_ZERO, CALLER);
+	return alloc(heap_of(heap), size, FALLOW_ZERO, CALLER);
 }
 
 void *fallow_calloc(struct fallow *heap, size_t count, size_t size)
@@ -189,7 +204,7 @@ void *fallow_calloc(struct fallow *heap, size_t count, size_t size)
 
 	if (__builtin_mul_overflow(count, size, &bytes))
 		return NULL;
-	return alloc(heap, bytes, FALLOW_ZERO, CALLER);
+	return alloc(heap_of(heap), bytes, FALLOW_ZERO, CALLER);
 }
 
 void *fl_alloc_aligned(struct op *op, size_t align, size_t size)
@@ -212,7 +227,7 @@ void *fallow_alloc_aligned_flags(
 
 	op_rejoin(&op);
 	if (align == 0 || (align & (align - 1)) != 0) {
-		if (op_legal(&op))
+		if (fl_op_legal(&op))
 			fl_misuse(&op, FALLOW_MISUSE_BAD_ALIGNMENT, align, NULL);
 		return NULL;
 	}

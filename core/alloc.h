@@ -19,6 +19,10 @@ struct request {
 bool fl_op_begin(struct op *op, struct fallow *heap, unsigned flags,
 	uintptr_t caller);
 
+/* Whether the call, inside its context, may go on; if not it has reported why
+ * and left. */
+bool fl_op_legal(struct op *op);
+
 /* Allocates by the slow path and leaves the context. */
 void *fl_alloc_slow(struct op *op, const struct request *request);
 

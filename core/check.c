@@ -142,8 +142,9 @@ static void page_check(struct check *check, const struct page *page)
 	holds(check, page->used <= page->formed &&
 			page->formed <= page->capacity,
 		"used <= formed <= capacity", at);
-	holds(check, (size_t)page->formed * page->block_size <=
-			page->committed,
+	holds(check, page->formed_end == page->formed * page->block_size,
+		"formed_end == formed * block_size", at);
+	holds(check, page->formed_end <= page->committed,
 		"formed blocks lie in the committed prefix", at);
 	holds(check, page->committed == 0 ||
 			fl_memory_populated(

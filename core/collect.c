@@ -191,9 +191,15 @@ size_t fl_collect_slices(struct op *op)
 		batch_fill(heap, &batch, &at);
 		if (batch.range_count == 0)
 			return bytes;
-		batch_give(op, &batch);
+		/* Class direct: what is released can be another call's at
+		 * once, which must not find the slices in the books; and no
+		 * release is refused, so they can be closed first. */
+		if (!heap_is(heap, FALLOW_CLASS_DIRECT))
+			batch_give(op, &batch);
 		bytes += batch_count(heap, &batch);
 		batch_return(heap, &batch);
+		if (heap_is(heap, FALLOW_CLASS_DIRECT))
+			batch_give(op, &batch);
 	}
 }
 

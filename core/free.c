@@ -31,19 +31,23 @@ static __attribute__((noinline, cold)) bool doubt(
 }
 
 /* Whether the checks have any doubt about a block of a page with blocks. */
-static inline bool doubtful(const struct heap *heap, const struct page *page,
-	uintptr_t addr, uint32_t index)
+static inline bool doubtful(
+	const struct heap *heap, const struct page *page, uintptr_t addr)
 {
+	uint64_t offset = addr - page->base;
+
 	if (!FALLOW_CHECKS)
 		return false;
-	if (page->base + (uintptr_t)index * page->block_size != addr ||
-		index >= fl_load_relaxed(&page->formed))
+	if (offset >= fl_load_relaxed(&page->formed_end) ||
+		!page_aligned(page, offset))
 		return true;
 	if (page->kind == PAGE_SMALL)
 		return ((const struct block *)addr)->mark ==
 			block_mark(heap, (const void *)addr);
 	return (fl_load_relaxed(&page->bits) |
-		fl_load_relaxed(&page->remote)) >> index & 1;
+		       fl_load_relaxed(&page->remote)) >>
+			page_index(page, addr) &
+		1;
 }
 
 /* The owner's free has brought `used` down to `wake`. */
@@ -64,7 +68,7 @@ static __attribute__((noinline)) void remote_free(
 	uint64_t word;
 	bool taken;
 
-	if (unlikely(doubtful(op->heap, page, (uintptr_t)p, index)) &&
+	if (unlikely(doubtful(op->heap, page, (uintptr_t)p)) &&
 		!doubt(op, (uintptr_t)p, page))
 		return;
 	if (page->kind == PAGE_SMALL)
@@ -87,7 +91,7 @@ static __attribute__((noinline)) void bits_free(
 {
 	uint32_t index = page_index(page, (uintptr_t)p);
 
-	if (unlikely(doubtful(op->heap, page, (uintptr_t)p, index)) &&
+	if (unlikely(doubtful(op->heap, page, (uintptr_t)p)) &&
 		!doubt(op, (uintptr_t)p, page))
 		return;
 	fl_store_relaxed(&page->bits, page->bits | (uint64_t)1 << index);
@@ -97,74 +101,106 @@ static __attribute__((noinline)) void bits_free(
 		op_drop(op);
 }
 
-/* Everything that is not a small block of this context's own page. */
-static __attribute__((noinline)) void free_other(
-	struct op *op, void *p, struct page *page)
+/* A span, or a pointer into one. */
+static __attribute__((noinline)) void span_free(
+	struct op *op, uintptr_t addr, struct page *page)
 {
-	uintptr_t addr = (uintptr_t)p;
-
-	if (page == NULL) {
-		fl_misuse(op, FALLOW_MISUSE_FOREIGN, addr, NULL);
-	} else if (page->kind == PAGE_SPAN) {
-		if (!doubt(op, addr, page))
-			return;
-		if (fl_span_free(op, page, addr))
-			op_drop(op);
-		else
-			fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, addr, NULL);
-	} else if (fl_load_relaxed(&page->owner) != op->local->index) {
-		remote_free(op, p, page);
-	} else {
-		bits_free(op, p, page);
-	}
+	if (!doubt(op, addr, page))
+		return;
+	if (fl_span_free(op, page, addr))
+		op_drop(op);
+	else
+		fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, addr, NULL);
 }
 
-/* Links a small block of the context's own page into the page's list. */
-static inline void small_free(struct op *op, void *p, struct page *page)
+/* Links a block into its page's list, marked as free. */
+static inline void block_link(
+	const struct heap *heap, struct page *page, void *p)
 {
-	uint32_t index = page_index(page, (uintptr_t)p);
 	struct block *block = p;
 
-	if (FALLOW_CHECKS &&
-		unlikely(doubtful(op->heap, page, (uintptr_t)p, index)) &&
-		!doubt(op, (uintptr_t)p, page))
-		return;
-	block->mark = block_mark(op->heap, p);
+	block->mark = block_mark(heap, p);
 	block->next = page->free;
 	page->free = block;
-	if (unlikely(--page->used == page->wake))
+}
+
+/* A small block of the context's own page, about which there was a doubt. */
+static void small_free(struct op *op, void *p, struct page *page)
+{
+	if (FALLOW_CHECKS && !doubt(op, (uintptr_t)p, page))
+		return;
+	block_link(op->heap, page, p);
+	if (--page->used == page->wake)
 		own_wake(op, page);
 	else
 		op_drop(op);
 }
 
-static inline __attribute__((always_inline)) void free_inside(
-	struct op *op, void *p)
-{
-	struct page *page = map_find(op->heap, (uintptr_t)p);
-
-	if (likely(page != NULL && page->kind == PAGE_SMALL &&
-		    fl_load_relaxed(&page->owner) == op->local->index))
-		small_free(op, p, page);
-	else
-		free_other(op, p, page);
-}
-
 void fl_free(struct op *op, void *p)
 {
-	free_inside(op, p);
+	uintptr_t addr = (uintptr_t)p;
+	struct page *page = map_find(op->heap, addr);
+
+	if (page == NULL)
+		fl_misuse(op, FALLOW_MISUSE_FOREIGN, addr, NULL);
+	else if (page->kind == PAGE_SPAN)
+		span_free(op, addr, page);
+	else if (fl_load_relaxed(&page->owner) != op->local->index)
+		remote_free(op, p, page);
+	else if (page->kind == PAGE_SMALL)
+		small_free(op, p, page);
+	else
+		bits_free(op, p, page);
+}
+
+/* A free that the hot path could not do, inside the context. */
+static __attribute__((noinline)) void free_other(struct heap *heap, void *p,
+	uintptr_t caller, struct fl_port_state state)
+{
+	struct op op = { .heap = heap, .state = state, .caller = caller };
+
+	op_local(&op);
+	if (fl_op_legal(&op))
+		fl_free(&op, p);
+}
+
+/* The hot path has brought `used` down to `wake`. */
+static __attribute__((noinline)) void wake_other(
+	struct heap *heap, struct page *page, struct fl_port_state state)
+{
+	struct op op = { .heap = heap, .state = state };
+
+	op_local(&op);
+	own_wake(&op, page);
 }
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
-void fallow_free(struct fallow *heap, void *p)
+/* The hot path: flat, and nothing is kept in memory but what it must change. */
+void fallow_free(struct fallow *fallow, void *p)
 {
-	struct op op;
+	struct heap *heap = heap_of(fallow);
+	struct fl_port_state state;
+	struct page *page;
+	unsigned index;
 
-	if (p == NULL)
+	if (unlikely(p == NULL))
 		return;
-	if (fl_op_begin(&op, heap, 0, CALLER))
-		free_inside(&op, p);
+	state = fl_port_enter();
+	index = fl_port_context();
+	page = map_find(heap, (uintptr_t)p);
+	/* A page's owner is below the heap's number of contexts. */
+	if (unlikely(page == NULL || fl_load_relaxed(&page->owner) != index ||
+		    page->kind != PAGE_SMALL ||
+		    doubtful(heap, page, (uintptr_t)p))) {
+		free_other(heap, p, CALLER, state);
+		return;
+	}
+	block_link(heap, page, p);
+	if (unlikely(--page->used == page->wake))
+		wake_other(heap, page, state);
+	else
+		fl_port_leave(state);
 }
 
 /* Whether a block of this page can have been asked for with `size` bytes: the
@@ -194,7 +230,7 @@ void fallow_free_sized(struct fallow *heap, void *p, size_t size)
 	op.given_size = size;
 	page = map_find(op.heap, (uintptr_t)p);
 	if (!FALLOW_CHECKS || page == NULL || size_plausible(page, size))
-		free_inside(&op, p);
+		fl_free(&op, p);
 	else if (doubt(&op, (uintptr_t)p, page))
 		fl_misuse(&op, FALLOW_MISUSE_WRONG_SIZE, (uintptr_t)p, page);
 }

@@ -63,8 +63,7 @@ struct page {
 	uint32_t wake;
 	uint64_t reciprocal; /* page_index() */
 	uint32_t block_size;
-	uint16_t formed;
-	uint16_t capacity;
+	uint32_t formed_end; /* formed * block_size */
 	uint8_t class;
 	uint8_t kind; /* enum page_kind */
 	uint8_t place; /* enum place */
@@ -86,6 +85,8 @@ struct page {
 	uint32_t clean_from;    /* bytes from here to committed are zero */
 	uint32_t committed;     /* bytes of the committed prefix */
 	uint32_t accounted;     /* blocks counted in heap->live */
+	uint16_t formed;        /* blocks that were ever on a list */
+	uint16_t capacity;      /* blocks that fit */
 	uint32_t seen;          /* the collect that last looked here */
 	uint32_t frozen;        /* `used` when it was abandoned */
 	uint32_t epoch;         /* of its last use */
@@ -245,16 +246,21 @@ static inline struct heap *heap_of(struct fallow *heap)
 	return (struct heap *)(void *)heap;
 }
 
-/* Afterwards the caller is one context of the heap, whose local is op's; NULL
- * iff the heap has no such context. */
-static inline void op_rejoin(struct op *op)
+/* Finds the local of the context that the call is inside; NULL iff the heap has
+ * no such context. */
+static inline void op_local(struct op *op)
 {
-	unsigned index;
+	unsigned index = fl_port_context();
 
-	op->state = fl_port_enter();
-	index = fl_port_context();
 	op->local = index < op->heap->contexts ? op->heap->locals[index]
 					       : NULL;
+}
+
+/* Afterwards the caller is one context of the heap, whose local is op's. */
+static inline void op_rejoin(struct op *op)
+{
+	op->state = fl_port_enter();
+	op_local(op);
 }
 
 /*
@@ -299,20 +305,29 @@ static inline size_t page_slices(const struct page *page)
 }
 
 /*
- * Division by the block size, for offsets in a page: reciprocal is
- * floor(2^42 / size) + 1, whose product with an offset is too large by less
- * than offset * size <= 2^21 * 2^19, that is by less than 2^42 / size * size:
- * never enough to reach the next quotient.
+ * Division by the block size without dividing: with M = floor(2^64 / size) + 1,
+ * offset * M is quotient * 2^64 + a fraction, and too large by less than
+ * offset * size, which is far below 2^64 / size for an offset and a size of
+ * 32 bits.  So the high word is the quotient, and the low word is below M iff
+ * nothing is left over.
  */
-#define RECIPROCAL_LOG2 42
-_Static_assert(CHUNK_LOG2 + (CHUNK_LOG2 - 2) < RECIPROCAL_LOG2,
-	"the reciprocal is exact for every offset in a page");
+static inline uint64_t size_reciprocal(size_t size)
+{
+	return UINT64_MAX / size + 1;
+}
 
+/* The index of the block that an address in the page is in. */
 static inline uint32_t page_index(const struct page *page, uintptr_t addr)
 {
-	uint64_t offset = addr - page->base;
+	__extension__ typedef unsigned __int128 wide;
 
-	return (uint32_t)((offset * page->reciprocal) >> RECIPROCAL_LOG2);
+	return (uint32_t)(((wide)(addr - page->base) * page->reciprocal) >> 64);
+}
+
+/* Whether an offset into the page is a block's begin. */
+static inline bool page_aligned(const struct page *page, uint64_t offset)
+{
+	return offset * page->reciprocal < page->reciprocal;
 }
 
 #endif

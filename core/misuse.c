@@ -56,10 +56,10 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 		*kind = FALLOW_MISUSE_UNFORMED;
 		return false;
 	}
-	if (page->base + (uintptr_t)index * page->block_size != addr)
+	if (!page_aligned(page, addr - page->base))
 		return false;
 	*kind = FALLOW_MISUSE_UNFORMED;
-	if (index >= fl_load_relaxed(&page->formed))
+	if (addr - page->base >= fl_load_relaxed(&page->formed_end))
 		return false;
 	*kind = FALLOW_MISUSE_DOUBLE_FREE;
 	own = fl_load_relaxed(&page->owner) == op->local->index;

@@ -38,9 +38,9 @@ void fl_page_init(struct page *page, struct chunk *chunk, unsigned first,
 	page->used = 0;
 	page->wake = UINT32_MAX;
 	page->block_size = (uint32_t)class_size(class);
-	page->reciprocal =
-		((uint64_t)1 << RECIPROCAL_LOG2) / page->block_size + 1;
+	page->reciprocal = size_reciprocal(page->block_size);
 	page->formed = 0;
+	fl_store_relaxed(&page->formed_end, 0);
 	page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_size);
 	page->class = (uint8_t)class;
 	page->kind = class_kind(class);
@@ -146,8 +146,10 @@ bool fl_page_form(struct heap *heap, struct page *page)
 		most = 1;
 	if (n > most)
 		n = most;
-	/* Others compare an index with it when they free. */
-	fl_store_relaxed(&page->formed, (uint16_t)(first + n));
+	/* Others compare an offset with it when they free. */
+	page->formed = (uint16_t)(first + n);
+	fl_store_relaxed(
+		&page->formed_end, page->formed * page->block_size);
 	if (page->kind == PAGE_SMALL)
 		list_form(heap, page, first, n);
 	else
