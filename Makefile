@@ -114,12 +114,16 @@ $(BUILD)/$(1)/%.a: | deps
 $(BUILD)/$(1)/%.o: %.c Makefile | deps
 	@mkdir -p $$(@D)
 	$$(call say,CC,$$< ($(1)))$(3) $$($(1)_CFLAGS) -Iarch/$(2)/include \
-		-c -o $$@ $$<
+		$$(FILE_CFLAGS) -c -o $$@ $$<
 $(BUILD)/$(1)/%.o: %.S Makefile | deps
 	@mkdir -p $$(@D)
 	$$(call say,AS,$$< ($(1)))$(3) $$(filter-out -std=c11,$$($(1)_CFLAGS)) \
 		-Iarch/$(2)/include -c -o $$@ $$<
 endef
+
+# gcc turns a loop that copies into a call of memcpy, which would be this one,
+# unless there is no libc.
+$(BUILD)/host-%/core/string.o: FILE_CFLAGS := -ffreestanding
 
 # The archives an embedder links: no assertions.
 $(eval $(call flavour,x86_64-bare,x86_64,$(x86_64_CC),$(FREESTANDING) $(FRAMES) $(x86_64_FLAGS) $(OPT) -DFALLOW_MODEL=FALLOW_MODEL_$(MODEL)))

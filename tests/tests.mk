@@ -200,10 +200,10 @@ GUEST_JOBS = $(foreach b,$(BOARDS), \
 # Instructions are counted: with them as the clock, a run repeats exactly.
 ICOUNT := -icount shift=0
 # A terminal shows more than a file.
-GRAPH = $(if $(MAKE_TERMOUT),colour utf8)
+GRAPH = $(if $(MAKE_TERMOUT), colour utf8)
 # $(call replay_command,BOARD,TRACE)
 replay_command = $(call qemu,$(1),replay,$(or $(MEM),256M),$(MODEL_CPU)) \
-	$(ICOUNT) -fw_cfg name=opt/fallow/args$(comma)string='$(GRAPH)' \
+	$(ICOUNT) -fw_cfg name=opt/fallow/args$(comma)string='name=$(2)$(GRAPH)' \
 	-fw_cfg name=opt/fallow/trace$(comma)file=tests/traces/$(2).trace
 replay_job = $(call job,replay,replay $(1) $(2),600, \
 	make run BOARD=$(1) TRACE=$(2),$($(1)_MAP_STATUS),, \
@@ -232,7 +232,9 @@ CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 # The image with a libc: PICOLIBC_IMAGES, PICOLIBC_JOBS.
 include tests/guest/picolibc.mk
 
-PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
+include tests/guest/picolibc.mk
+
+PLAN = $(PICOLIBC_JOBS)$(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
 
 # ----------------------------------------------------------------- targets --
 
