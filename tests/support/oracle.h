@@ -72,7 +72,8 @@ void oracle_begin(struct oracle *oracle, struct fallow *heap,
 
 /*
  * One operation, its result checked, and the block known or forgotten.
- * Return whether there is a block (a NULL that is not allowed is a failure).
+ * Return whether there is a block (a NULL that is not allowed is a failure);
+ * without a call iff there is no room for one more and three spare.
  * An `index` is of oracle->blocks; any operation may change the indices.
  */
 bool oracle_alloc(struct oracle *oracle, size_t size, unsigned flags);

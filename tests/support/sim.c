@@ -33,6 +33,9 @@
 
 #include "test.h"
 
+/* Above the largest alignment that tests ask for. */
+#define ORIGIN ((size_t)256 << 20)
+
 enum granule_state {
 	GRANULE_NONE = 0,
 	GRANULE_COMMITTED = 1,
@@ -169,12 +172,15 @@ static void call_begin(
 
 /* Lets the test run in the middle of the call, as if it were elsewhere: what
  * it expects of the interrupted call is put by. */
-static void call_during(struct sim *sim, enum sim_call call)
+static void call_during(
+	struct sim *sim, enum sim_call call, uintptr_t base)
 {
 	bool nowait = sim_nowait, irqs_off = sim_irqs_off;
 
-	if (sim->during)
+	if (sim->during) {
+		sim->during_base = base;
 		sim->during(sim, call);
+	}
 	sim_nowait = nowait;
 	sim_irqs_off = irqs_off;
 }
@@ -266,7 +272,7 @@ static unsigned sim_commit(
 	call_begin(sim, SIM_COMMIT, base, size);
 	if (!range_begin(sim, SIM_COMMIT, base, size, GRANULE_NONE))
 		return FALLOW_COMMIT_NO_MEMORY;
-	call_during(sim, SIM_COMMIT);
+	call_during(sim, SIM_COMMIT, base);
 	sim_take(sim);
 	granted = budget_take(sim, size);
 	dirty = chance(sim, sim->dirty_rate);
@@ -335,7 +341,7 @@ static void sim_decommit(void *ctx, struct fallow_range *ranges, size_t n)
 	for (size_t i = 0; i < n; i++)
 		begun[i] = range_begin(sim, SIM_DECOMMIT, ranges[i].base,
 			ranges[i].size, GRANULE_COMMITTED);
-	call_during(sim, SIM_DECOMMIT);
+	call_during(sim, SIM_DECOMMIT, 0);
 	for (size_t i = 0; i < n; i++) {
 		if (begun[i])
 			range_finish(sim, &ranges[i]);
@@ -364,7 +370,7 @@ static uintptr_t sim_reserve(void *ctx, size_t size, size_t align)
 	const char *promise = NULL;
 
 	call_begin(sim, SIM_RESERVE, align, size);
-	call_during(sim, SIM_RESERVE);
+	call_during(sim, SIM_RESERVE, 0);
 	if (size == 0 || size & (SIM_GRANULE - 1))
 		promise = "size is a multiple of the granule, not zero";
 	else if (align < SIM_GRANULE || align & (align - 1))
@@ -398,7 +404,7 @@ static void sim_release(void *ctx, uintptr_t base, size_t size)
 	call_begin(sim, SIM_RELEASE, base, size);
 	if (!range_begin(sim, SIM_RELEASE, base, size, GRANULE_COMMITTED))
 		return;
-	call_during(sim, SIM_RELEASE);
+	call_during(sim, SIM_RELEASE, 0);
 	memory_vanish(base, size);
 	sim_take(sim);
 	granules_set(sim, base, size, GRANULE_NONE);
@@ -422,7 +428,7 @@ static void sim_discard(void *ctx, struct fallow_range *ranges, size_t n)
 	struct sim *sim = ctx;
 
 	call_begin(sim, SIM_DISCARD, (uintptr_t)ranges, n);
-	call_during(sim, SIM_DISCARD);
+	call_during(sim, SIM_DISCARD, 0);
 	for (size_t i = 0; i < n; i++) {
 		struct fallow_range *range = &ranges[i];
 		bool inside;
@@ -467,26 +473,40 @@ static void provider_fill(
 	}
 }
 
+/*
+ * Maps the arena: [base - chunk, base + window_size + chunk), where base is
+ * `skew` bytes past an address that is the same at every run modulo ORIGIN, so
+ * that what depends on alignment can be run again.
+ */
+static void arena_map(
+	struct sim *sim, size_t window_size, size_t skew, int prot)
+{
+	size_t rest = (window_size + skew + 2 * SIM_CHUNK) & (SIM_GRANULE - 1);
+	size_t size = window_size + skew + 2 * SIM_CHUNK + SIM_GRANULE - rest;
+	char *whole = mmap(NULL, size + ORIGIN, prot,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t before = ORIGIN - (uintptr_t)whole % ORIGIN;
+
+	if (whole == MAP_FAILED || munmap(whole, before) ||
+		munmap(whole + before + size, ORIGIN - before))
+		die("sim: mmap");
+	sim->mapping = whole + before;
+	sim->mapping_size = size;
+	sim->base = (uintptr_t)sim->mapping + SIM_CHUNK + skew;
+	sim->size = window_size;
+}
+
 void sim_begin_at(struct sim *sim, enum fallow_provider_class provider_class,
 	size_t window_size, size_t skew)
 {
 	bool flat = provider_class == FALLOW_CLASS_FLAT;
-	uintptr_t origin;
 
 	memset(sim, 0, sizeof(*sim));
 	if (pthread_mutex_init(&sim->lock, NULL))
 		die("sim: lock");
 	sim->random = 1;
-	sim->size = window_size;
-	sim->mapping_size = window_size + skew + 2 * SIM_CHUNK;
-	sim->mapping = mmap(NULL, sim->mapping_size,
-		flat ? PROT_READ | PROT_WRITE : PROT_NONE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (sim->mapping == MAP_FAILED)
-		die("sim: mmap");
-	origin = ((uintptr_t)sim->mapping + SIM_CHUNK - 1) &
-		~(uintptr_t)(SIM_CHUNK - 1);
-	sim->base = origin + skew;
+	arena_map(sim, window_size, skew,
+		flat ? PROT_READ | PROT_WRITE : PROT_NONE);
 	if (flat)
 		memset(sim->mapping, SIM_FENCE, sim->mapping_size);
 	sim->granules = calloc(window_size / SIM_GRANULE + 1, 1);

@@ -68,6 +68,8 @@ struct sim {
 	/* Runs inside each call, after the checks and before any effect. */
 	void (*during)(struct sim *sim, enum sim_call call);
 	void *during_arg;
+	/* While it runs: the base of a commit's range, else 0. */
+	uintptr_t during_base;
 	/* Returns the promise that the port sees broken, or NULL.
 	 * `may_wait_needed`: the call is one that waits for other CPUs. */
 	const char *(*observe)(bool may_wait_needed);

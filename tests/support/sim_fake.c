@@ -77,26 +77,53 @@ static void inner_run(struct fake *fake)
 		fallow_offline(&fake->rig->heap);
 }
 
+/* Returns a CPU that code can run on now: not one that is inside a provider
+ * call with interrupts masked; or the one that this runs on. */
+static unsigned other_choose(struct fake *fake)
+{
+	unsigned other = test_random(&fake->random) % fake->contexts;
+
+	return fake->masked[other] ? test_port.context : other;
+}
+
+/*
+ * Whether an execution that may wait can run inside this call.  Not while the
+ * heap extends its tables: there is one call at a time that does, others wait
+ * for it, and here it could never go on.  The tables of class window are at
+ * the window's head; a reserve may be for tables.
+ */
+static bool waiting_ends(const struct fake *fake, enum sim_call call)
+{
+	const struct sim *sim = &fake->rig->sim;
+
+	if (call == SIM_COMMIT)
+		return sim->during_base - sim->base >= fake->tables;
+	return call != SIM_RESERVE;
+}
+
 static void fake_during(struct sim *sim, enum sim_call call)
 {
 	struct fake *fake = sim->during_arg;
 	struct test_port interrupted;
-	unsigned other = test_random(&fake->random) % fake->contexts;
+	unsigned here = test_port.context;
+	unsigned other = other_choose(fake);
+	bool waits = fake->extending == 0 && waiting_ends(fake, call);
 
-	(void)call;
 	if (fake->nesting == NESTING_MAX)
 		return;
 	fake->nesting++;
+	fake->extending += !waits;
+	fake->masked[here] += !test_port.irqs_on;
 	if (test_port.irqs_on && chance(fake, fake->handler_rate)) {
 		fake->handlers++;
-		interrupted = test_port_begin(test_port.context, false);
+		interrupted = test_port_begin(here, false);
 		inner_run(fake);
 		test_port_end(interrupted);
 	}
-	if (other != test_port.context && chance(fake, fake->other_rate)) {
+	if (other != here && chance(fake, fake->other_rate)) {
 		fake->others++;
 		interrupted = test_port_begin(
-			other, test_random(&fake->random) % 2);
+			other, waits && test_random(&fake->random) % 2);
 		inner_run(fake);
 		test_port_end(interrupted);
 	}
@@ -104,6 +131,8 @@ static void fake_during(struct sim *sim, enum sim_call call)
 		fake->migrations++;
 		test_port.context = other;
 	}
+	fake->masked[here] -= !test_port.irqs_on;
+	fake->extending -= !waits;
 	fake->nesting--;
 }
 
@@ -113,7 +142,7 @@ struct fake *fake_begin(enum fallow_provider_class provider_class,
 	struct fake *fake = calloc(1, sizeof(*fake));
 	struct rig *rig;
 
-	if (!fake) {
+	if (!fake || contexts > FAKE_CONTEXTS) {
 		perror("fake");
 		exit(97);
 	}
@@ -126,6 +155,8 @@ struct fake *fake_begin(enum fallow_provider_class provider_class,
 	fake->rig = rig;
 	fake->contexts = contexts;
 	fake->random = test_seed;
+	fake->tables = fallow_table_bytes(
+		rig->sim.base, rig->sim.size, contexts);
 	CHECK_EQUAL(rig_init(rig), FALLOW_OK);
 	rig->oracle.before = call_before;
 	rig->oracle.after = call_after;

@@ -12,10 +12,15 @@
 /* Blocks that the executions inside provider calls can have. */
 #define FAKE_BLOCKS 512
 
+/* The most contexts of a fake. */
+#define FAKE_CONTEXTS 64
+
 struct fake {
 	struct rig *rig;
 	unsigned contexts;
 	uint64_t random;
+	/* Bytes of the window's head that tables can take. */
+	size_t tables;
 	/* What executions inside provider calls have; same heap as the rig's
 	 * oracle, and never a block of it. */
 	struct oracle inner;
@@ -27,6 +32,10 @@ struct fake {
 	unsigned other_rate;
 	/* What is going on, and what went on. */
 	unsigned nesting;
+	/* Calls under way in which the heap may extend its tables. */
+	unsigned extending;
+	/* Provider calls under way on each CPU with interrupts masked. */
+	unsigned masked[FAKE_CONTEXTS];
 	uint64_t migrations, handlers, others;
 };
 

@@ -83,7 +83,9 @@ static void test_contexts_in_a_ring(void)
 static void random_contexts(
 	enum fallow_provider_class class, unsigned contexts, size_t budget)
 {
-	struct fake *fake = fake_begin(class, 256 * MIB, contexts);
+	/* Addresses for a page of every class in every context. */
+	struct fake *fake = fake_begin(
+		class, 256 * MIB + contexts * 32 * MIB, contexts);
 	struct oracle *oracle = &fake->rig->oracle;
 
 	fake->rig->sim.dirty_rate = 64;
@@ -269,9 +271,11 @@ static void test_contexts_irqs_off_exhausted(void)
 /* Several heaps share the contexts and nothing else. */
 static void test_contexts_two_heaps(void)
 {
-	struct fake *one = fake_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 4);
-	struct fake *two = fake_begin(FALLOW_CLASS_DIRECT, 64 * MIB, 4);
+	struct fake *one = fake_begin(FALLOW_CLASS_WINDOW, 256 * MIB, 4);
+	struct fake *two = fake_begin(FALLOW_CLASS_DIRECT, 256 * MIB, 4);
 
+	one->rig->oracle.volume = 16 * MIB;
+	two->rig->oracle.volume = 16 * MIB;
 	for (unsigned i = 1; i <= 6000 && !test_failures(); i++) {
 		fake_switch(one);
 		oracle_step(i % 2 ? &one->rig->oracle : &two->rig->oracle);

@@ -157,7 +157,9 @@ static void same_class(struct sim *sim, enum sim_call call)
 	struct fake *fake = sim->during_arg;
 	struct test_port interrupted;
 
-	if (call != SIM_COMMIT || fake->nesting)
+	/* Not of tables: who extends them is waited for, or does without. */
+	if (call != SIM_COMMIT || fake->nesting ||
+		sim->during_base - sim->base < fake->tables)
 		return;
 	fake->nesting = 1;
 	interrupted = test_port_begin(test_port.context, false);
