@@ -192,10 +192,15 @@ guest_job = $(call job,guest,$(1) $(2) $(3) $(4), \
 	$($(1)_MAP_STATUS),,$(call qemu,$(1),$(2),$(3),$(4)))
 mems_of = $(or $($(1)_MEMS),$(GUEST_MEMS))
 GUEST_JOBS = $(foreach b,$(BOARDS), \
-	$(foreach n,$(filter-out replay,$(call guests_of,$($(b)_ARCH))), \
+	$(foreach n,$(filter-out replay fault,$(call guests_of,$($(b)_ARCH))), \
 	$(foreach m,$(call mems_of,$(n)),$(call guest_job,$(b),$(n),$(m),)) \
 	$(foreach c,$($(b)_MODELS), \
 		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),$(c)))))
+
+# Machines that a board must refuse, and faults that it must report.
+BOOT_JOBS = $(foreach b,$(BOARDS),$(call job,program,$(b) boots,300, \
+	make boots BOARD=$(b),s,,tests/boots $(b) $(BUILD)/$(b) \
+	'$($(b)_MAP_STATUS)' $($(b)_QEMU)))
 
 # Instructions are counted: with them as the clock, a run repeats exactly.
 ICOUNT := -icount shift=0
@@ -232,9 +237,7 @@ CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 # The image with a libc: PICOLIBC_IMAGES, PICOLIBC_JOBS.
 include tests/guest/picolibc.mk
 
-include tests/guest/picolibc.mk
-
-PLAN = $(PICOLIBC_JOBS)$(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
+PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(BOOT_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
 
 # ----------------------------------------------------------------- targets --
 
@@ -263,6 +266,11 @@ program: $(PROGRAM_PATH) ## one program: PROGRAM=test_frames FLAVOUR=host-gcc
 guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= GDB=1
 	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU)))
 	@TEST='$(TEST)' SEED='$(SEED)' tests/run one $(BUILD)/one.plan
+
+.PHONY: boots
+boots: $(BUILD)/$(BOARD)/fault.elf ## machines that a board refuses, faults that it reports: BOARD=
+	@TEST='$(TEST)' tests/boots $(BOARD) $(BUILD)/$(BOARD) \
+		'$($(BOARD)_MAP_STATUS)' $($(BOARD)_QEMU)
 
 .PHONY: check
 check: archives ## one check of the archives and sources: CHECK='symbols $(BUILD)/x86_64-bare'

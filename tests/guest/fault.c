@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An image that ends in the fault that its arguments ask for, to see that the
+ * board reports it: tests/boots runs it and reads the report.
+ *
+ * It says which address it is going to touch, touches it, and must not come
+ * back.  Not a program of tests: guest_main() is its own.
+ */
+#include "board.h"
+#include "image.h"
+
+#define GRANULE ((uintptr_t)4096)
+
+static bool asked(const char *what)
+{
+	const char *args = board_args();
+
+	while (*args != '\0' && *args == *what) {
+		args++;
+		what++;
+	}
+	return *args == '\0' && *what == '\0';
+}
+
+/* Uses stack until there is none.  The attribute and the sum keep the calls
+ * from becoming a loop. */
+__attribute__((noinline)) static unsigned overflow(unsigned depth)
+{
+	volatile unsigned char taken[512];
+
+	taken[depth % sizeof(taken)] = (unsigned char)depth;
+	if (depth == UINT32_MAX)
+		return 0;
+	return overflow(depth + 1) + taken[depth % sizeof(taken)];
+}
+
+int guest_main(void)
+{
+	const struct fallow_provider *provider = board_provider();
+	uintptr_t addr = board_window_base() + 5 * GRANULE + 0x128;
+
+	board_print("touching ");
+	board_print_hex(addr);
+	board_print("\n");
+	if (asked("read"))
+		return *(volatile int *)addr;
+	if (asked("write"))
+		*(volatile int *)addr = 1;
+	if (asked("fetch") &&
+		provider->commit(provider->ctx, addr - 0x128, GRANULE, 0))
+		((void (*)(void))addr)();
+	if (asked("stack"))
+		return (int)overflow(0) & 1;
+	if (asked("trap"))
+		__builtin_trap();
+	if (asked("status"))
+		return 77;
+	return 1;
+}
