@@ -220,7 +220,11 @@ REPLAY_JOBS = $(if $(wildcard tests/guest/replay.c),$(if $(SMALL_TRACE), \
 	$(foreach b,$(BOARDS),$(call replay_job,$(b),$(SMALL_TRACE))))) \
 	$(foreach t,$(if $(REPLAY_SRCS),$(TRACES)),$(call job,replay, \
 	replay host $(t),300,make replay-host TRACE=$(t),s,, \
-	$(BUILD)/host-gcc/tests/traces/replay_host tests/traces/$(t).trace))
+	$(BUILD)/host-gcc/tests/traces/replay_host tests/traces/$(t).trace)) \
+	$(if $(REPLAY_SRCS),$(call job,check,recorder,120,$(recorder_check),s,, \
+	$(recorder_check)))
+recorder_check = tests/traces/check.sh \
+	$(BUILD)/host-gcc/tests/traces/replay_host
 
 # $(call check_job,NAME,ARGUMENTS)
 check_job = $(call job,check,$(1),120,make check CHECK="$(strip $(2))",s,, \
