@@ -32,6 +32,8 @@
  */
 #include "runs.h"
 
+#include "bits.h"
+
 _Static_assert(RUNS_WORD_LOG2 == 6, "level 0 is made of 64-bit words");
 _Static_assert(RUNS_ORDER_MAX < 32, "a node's set of orders is 32 bits");
 
@@ -125,17 +127,6 @@ static uint32_t node_orders(
 	if (level == 0)
 		return word_orders(runs->words[i]);
 	return runs->nodes[runs->offset[level] + i];
-}
-
-/* Returns how many bits are set.  The compiler's own is a call of libgcc where
- * the CPU's instruction may not be used. */
-static unsigned word_count(uint64_t word)
-{
-	unsigned n = 0;
-
-	for (; word; word &= word - 1)
-		n++;
-	return n;
 }
 
 /* Makes all that is under a node free or taken. */
@@ -341,7 +332,7 @@ const char *fl_runs_check(const struct runs *runs, uint64_t *granule)
 		}
 		if (left < 64 && runs->words[i] >> left)
 			return "no free run past the end";
-		free += word_count(runs->words[i]);
+		free += bits_count(runs->words[i]);
 	}
 	*granule = 0;
 	return free == runs->free ? NULL : "free == granules in free runs";
