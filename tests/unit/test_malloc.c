@@ -153,6 +153,7 @@ static void test_malloc_family(void)
 
 static void test_malloc_aligned(void)
 {
+	volatile size_t huge = SIZE_MAX;
 	void *p, *q;
 
 	start();
@@ -188,7 +189,7 @@ static void test_malloc_aligned(void)
 	p = memory;
 	CHECK_EQUAL(posix_memalign(&p, 0, 8), EINVAL_EXPECTED);
 	CHECK_EQUAL(posix_memalign(&p, 24, 8), EINVAL_EXPECTED);
-	CHECK_EQUAL(posix_memalign(&p, 4096, SIZE_MAX), ENOMEM_EXPECTED);
+	CHECK_EQUAL(posix_memalign(&p, 4096, huge), ENOMEM_EXPECTED);
 	CHECK(p == memory);
 	CHECK_EQUAL(error_seen(), 0);
 	finish();
