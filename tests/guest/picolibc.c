@@ -64,8 +64,6 @@ static size_t blocks_now(void)
 	return snapshot.blocks;
 }
 
-/* ---- what allocates inside the libc ---- */
-
 static void test_libc_printf(void)
 {
 	char text[64];
@@ -201,8 +199,6 @@ static void test_libc_tree(void)
 	CHECK_EQUAL(blocks_now(), before);
 }
 
-/* ---- the family itself ---- */
-
 static void test_libc_aligned(void)
 {
 	void *p[20] = { NULL };
@@ -279,8 +275,6 @@ const struct test tests[] = {
 	{ "libc_exhausted", test_libc_exhausted },
 	{ NULL, NULL },
 };
-
-/* ---- the machine ---- */
 
 #ifdef __aarch64__
 

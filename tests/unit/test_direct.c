@@ -212,8 +212,6 @@ static void test_direct_sizes_extreme(void)
 	CHECK_EQUAL(free_now(), 3 * MIB);
 }
 
-/* ---- random, against a shadow ---- */
-
 #define GRANULES 4096u
 #define RUNS 64u
 
@@ -287,8 +285,6 @@ static void test_direct_random(void)
 			release(runs[i].base, runs[i].size);
 	CHECK_EQUAL(free_now(), GRANULES * G);
 }
-
-/* ---- the configuration ---- */
 
 static uint64_t clock_now(void *ctx)
 {

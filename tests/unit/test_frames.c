@@ -83,8 +83,6 @@ static void expect_whole(void)
 	CHECK_EQUAL(misuse_count, 0);
 }
 
-/* ---- the shadow ---- */
-
 #define SHADOW_BASE (3 * GIB - 8 * MIB)
 #define SHADOW_GRANULES 8192u
 
@@ -249,8 +247,6 @@ static void test_frames_random(void)
 	expect_whole();
 }
 
-/* ---- which run is taken ---- */
-
 /* The smallest run that fits is cut, its highest part first. */
 static void test_frames_best_fit(void)
 {
@@ -360,8 +356,6 @@ static void test_frames_granules(void)
 	}
 }
 
-/* ---- misuse ---- */
-
 static void test_frames_misuse(void)
 {
 	uint64_t a, free_before;
@@ -431,8 +425,6 @@ static void test_frames_texts(void)
 		CHECK(text && *text);
 	}
 }
-
-/* ---- set-up ---- */
 
 static void test_frames_bad_config(void)
 {
@@ -546,8 +538,6 @@ static void test_frames_exclude(void)
 		FALLOW_TOO_MANY_REGIONS);
 	expect_whole();
 }
-
-/* ---- tables carved from the memory ---- */
 
 #define BUFFER (8 * MIB)
 static unsigned char *buffer;
@@ -686,8 +676,6 @@ static void test_frames_table_bytes(void)
 			FALLOW_NO_TABLE_MEMORY);
 	}
 }
-
-/* ---- the hooks, the counts ---- */
 
 static void test_frames_hooks(void)
 {
