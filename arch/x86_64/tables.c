@@ -64,16 +64,17 @@ static void flush_everything(void)
 }
 
 /*
- * INVLPG takes away global translations of every PCID, and leaves are global;
- * the caches of upper levels it empties only for the current PCID, so a flush
- * that is not of `all` must not follow a change of an upper level.
+ * INVLPG takes away global translations of every PCID, and leaves are global,
+ * unless CR4.PGE is off; the caches of upper levels it empties only for the
+ * current PCID, so a flush that is not of `all` must not follow a change of an
+ * upper level (Intel SDM volume 3, 4.10.4.1).
  */
 void fallow_pagetable_flush(const struct fallow_pagetable_flush *what)
 {
 	size_t i;
 	uintptr_t addr;
 
-	if (what->all) {
+	if (what->all || !(cr4_read() & CR4_PGE)) {
 		flush_everything();
 		return;
 	}

@@ -36,6 +36,7 @@
 #define BIT_PAT_LARGE 12
 #define BIT_NO_EXECUTE 63
 #define RFLAGS_INTERRUPTS 0x200
+#define CR4_PGE ((uint64_t)1 << 7)
 
 /* A commit's memory type is a PAT index; 4 is write-back too at reset. */
 #define TYPE(index) ((unsigned)(index) << 16)
@@ -51,13 +52,23 @@ static uintptr_t committed_by_hook;
 static struct fallow_pagetable_flush last;
 static uint64_t last_rflags;
 
+static uint64_t cr4_read(void)
+{
+	uint64_t value;
+
+	__asm__ volatile("movq %%cr4, %0" : "=r"(value));
+	return value;
+}
+
+static void cr4_write(uint64_t value)
+{
+	__asm__ volatile("movq %0, %%cr4" ::"r"(value) : "memory");
+}
+
 /* Whether CR4.LA57 is set. */
 static bool five_levels(void)
 {
-	uint64_t cr4;
-
-	__asm__ volatile("movq %%cr4, %0" : "=r"(cr4));
-	return cr4 >> 12 & 1;
+	return cr4_read() >> 12 & 1;
 }
 
 static uint64_t rflags(void)
@@ -341,6 +352,28 @@ static void test_size_change_flushes_all(void)
 	end();
 }
 
+/* Without global pages every flush is of everything, and CR4 stays as the
+ * kernel has it. */
+static void test_flush_without_global_pages(void)
+{
+	uint64_t cr4 = cr4_read(), without = cr4 & ~CR4_PGE;
+
+	if (!begin(false))
+		return;
+	CHECK(cr4 & CR4_PGE);
+	CHECK(provider.commit(provider.ctx, WINDOW, 2 * GRANULE, 0));
+	CHECK(board_can_read(WINDOW));
+	cr4_write(without);
+	decommit(WINDOW, GRANULE);
+	CHECK_EQUAL(cr4_read(), without);
+	cr4_write(cr4);
+	CHECK(!board_can_read(WINDOW));
+	CHECK(board_can_read(WINDOW + GRANULE));
+	decommit(WINDOW + GRANULE, GRANULE);
+	CHECK_EQUAL(cr4_read(), cr4);
+	end();
+}
+
 /* Commit is legal with interrupts masked, and leaves them so. */
 static void test_commit_keeps_interrupts(void)
 {
@@ -417,6 +450,7 @@ const struct test tests[] = {
 	{ "top_entries_refused", test_top_entries_refused },
 	{ "shootdown_once", test_shootdown_once },
 	{ "size_change_flushes_all", test_size_change_flushes_all },
+	{ "flush_without_global_pages", test_flush_without_global_pages },
 	{ "commit_keeps_interrupts", test_commit_keeps_interrupts },
 	{ "granules_only", test_granules_only },
 	{ "bad_windows", test_bad_windows },

@@ -176,8 +176,9 @@ struct fallow_pagetable_counters {
 	uint64_t splits, promotions, flushes, flushes_all;
 };
 
-/* Fills *counters up to the size it says.  Context: task; time proportional
- * to the number of tables. */
+/* Fills *counters up to the size it says; `tables_empty` is exact when nothing
+ * else uses the provider.  Context: task; time proportional to the number of
+ * tables. */
 void fallow_pagetable_counters(const struct fallow_pagetable *pagetable,
 	struct fallow_pagetable_counters *counters);
 
