@@ -101,11 +101,11 @@ void test_replay_report(const struct replay *r, const struct fallow_snapshot *s,
 	ratio_print(r->committed_at_peak, r->live_at_peak);
 	test_printf(" times what was live\n");
 	bytes_line("left", left);
-	test_printf(" live when the program ended, ");
+	test_printf(" live at the end, in ");
 	test_print_bytes(s->committed, 0);
 	test_printf(" committed; ");
 	test_print_bytes(empty, 0);
-	test_printf(" when all was freed\n");
+	test_printf(" after all was freed\n");
 	bytes_line("tables", s->tables);
 	test_printf("\n%-12s%llu commits, %llu decommits, %llu reserves, "
 		    "%llu releases, %llu without memory\n",
