@@ -80,6 +80,8 @@ history_make() {
 	cd ..
 }
 
+# What is compiled changes with this tree: the committed trace is of a longer
+# trace.c, which also held what is in trace_head.c and range.c now.
 record_cc1() {
 	record cc1 cc1 "gcc -std=c11 -O2 -c trace.c -o trace.o"
 }
