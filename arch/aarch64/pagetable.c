@@ -510,8 +510,8 @@ static void part_move(struct pagetable *pt, const struct journey *j, size_t at)
 static bool provider_move(void *ctx, uintptr_t from, uintptr_t to, size_t size)
 {
 	struct pagetable *pt = ctx;
-	struct fallow_range range = {from, size, FALLOW_RANGE_DONE};
-	struct journey journey = {from, to, size};
+	struct fallow_range range = { from, size, FALLOW_RANGE_DONE };
+	struct journey journey = { from, to, size };
 	bool split = journey_splits(pt, &journey);
 	bool able = (!split || pt->resizable) && journey_prepare(pt, &journey);
 

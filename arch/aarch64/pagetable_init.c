@@ -24,10 +24,10 @@
 #define TCR_DS ((uint64_t)1 << 59)
 
 /* TG0 and TG1 code 4 KiB differently. */
-static const unsigned granule_4k[2] = {0, 2};
+static const unsigned granule_4k[2] = { 0, 2 };
 
 /* The bits of an output address, by TCR_EL1.IPS; 52 and more need DS. */
-static const unsigned output_bits[8] = {32, 36, 40, 42, 44, 48, 48, 48};
+static const unsigned output_bits[8] = { 32, 36, 40, 42, 44, 48, 48, 48 };
 
 /* TxSZ for 48 bits, and for 31: with fewer, walks begin at level 2, whose
  * entries change, and other roots could not hold the same. */

@@ -195,11 +195,10 @@ bool fl_table_fill_top(struct pagetable *pt)
 	while (pt->spares < missing && spare_put_by(pt))
 		continue;
 	if (pt->spares < missing) {
-		while (pt->spares)
-			pt->frames.give(
-				pt->frames.ctx, spare_pop(pt), MMU_PAGE_LOG2);
+		fl_table_trim(pt);
 		return false;
 	}
+	pt->top_tables = missing;
 	for (; missing; at += step) {
 		uint64_t *entry = descend(pt, at, pt->top_level, false);
 
