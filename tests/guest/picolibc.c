@@ -11,7 +11,8 @@
  * leaves the MMU off, where atomics and unaligned accesses are not guaranteed
  * to work: a function that runs before main() maps RAM one to one.
  *
- * Arguments: test=FILTER seed=N, by semihosting.
+ * Arguments: test=FILTER seed=N, by semihosting.  The file is also compiled as a
+ * program of the host, whose libc then has fallow for its malloc.
  */
 #define _GNU_SOURCE /* asprintf(), tdelete() */
 
@@ -276,7 +277,7 @@ const struct test tests[] = {
 	{ NULL, NULL },
 };
 
-#ifdef __aarch64__
+#if defined(__aarch64__) && defined(__PICOLIBC__)
 
 /* The port reads the context's index where TPIDR_EL1 points; there is one. */
 static const uint32_t context_index;
@@ -342,7 +343,7 @@ static void machine_init(void)
 
 #else
 
-/* picolibc's start-up leaves a machine that is ready. */
+/* Elsewhere the start-up leaves a machine that is ready. */
 static void machine_init(void)
 {
 }
