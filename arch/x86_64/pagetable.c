@@ -25,8 +25,8 @@
  * ends; frame hooks and shootdowns run without it.  See tables.h for the rest.
  *
  * Deliberately not here: choosing when to use large mappings (the heap does),
- * and looking for ranges that are not committed: the contract forbids them,
- * they count as empty.
+ * and looking for ranges that are not committed: the contract forbids them;
+ * they count as empty, and in a build with FALLOW_DEBUG they stop the CPU.
  */
 #include "tables.h"
 
@@ -176,6 +176,13 @@ static void range_reclaim(struct pagetable *pt, uintptr_t addr, uintptr_t end)
 	}
 }
 
+/* Writes a HELD entry where nothing is committed. */
+static void entry_stage(uint64_t *entry, uint64_t value)
+{
+	promised(fl_load_relaxed(entry) == 0);
+	fl_store_relaxed(entry, value);
+}
+
 /* Stages a whole chunk as one large leaf; false iff it cannot be one. */
 static bool large_stage(struct pagetable *pt, uintptr_t addr, uint64_t leaf)
 {
@@ -196,7 +203,7 @@ static bool large_stage(struct pagetable *pt, uintptr_t addr, uint64_t leaf)
 	}
 	run_zero(pt, run, CHUNK_BYTES);
 	spare_push(pt, table);
-	fl_store_relaxed(entry, run | leaf_to_large(leaf));
+	entry_stage(entry, run | leaf_to_large(leaf));
 	return true;
 }
 
@@ -227,7 +234,7 @@ static uintptr_t runs_stage(struct pagetable *pt, uint64_t *entry,
 		}
 		run_zero(pt, run, bytes);
 		for (done = 0; done < bytes; done += GRANULE_BYTES)
-			fl_store_relaxed(entry++, (run + done) | leaf);
+			entry_stage(entry++, (run + done) | leaf);
 		addr += bytes;
 	}
 	return end;
@@ -293,7 +300,7 @@ static uintptr_t placed_stage(struct pagetable *pt, uint64_t *entry,
 		if (frame == FALLOW_FRAME_NONE)
 			return addr;
 		run_zero(pt, frame, GRANULE_BYTES);
-		fl_store_relaxed(entry++, frame | leaf);
+		entry_stage(entry++, frame | leaf);
 	}
 	return end;
 }
@@ -416,12 +423,15 @@ static void piece_clear(
 	size_t n = (end - addr) >> GRANULE_LOG2;
 	uint64_t *leaf;
 
+	promised(value & ENTRY_PRESENT);
 	if (entry_is_table(value, LEVEL_CHUNK)) {
 		leaf = table_of(pt, value) + entry_index(addr, LEVEL_GRANULE);
-		for (; n > 0; n--, leaf++)
+		for (; n > 0; n--, leaf++) {
+			promised(*leaf & ENTRY_PRESENT);
 			if (*leaf & ENTRY_PRESENT)
 				fl_store_relaxed(leaf,
 					(*leaf & ~ENTRY_PRESENT) | ENTRY_HELD);
+		}
 	}
 	if (whole && (value & ENTRY_PRESENT)) {
 		fl_store_relaxed(entry, (value & ~ENTRY_PRESENT) | ENTRY_HELD);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Page tables of four or five levels: finding and making entries, flushing, set-up and
- * what can be seen.  What a provider does with them is in pagetable.c; the
- * states of an entry, and who may change one, in tables.h.
+ * Page tables of four or five levels: finding and making entries, flushing,
+ * set-up and what can be seen.  What a provider does with them is in
+ * pagetable.c; the states of an entry, and who may change one, in tables.h.
  *
  * Tables are only ever added while the provider is in use, with the exception
  * of the last level (a decommit of the whole chunk, or a promotion), so a walk

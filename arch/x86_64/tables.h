@@ -26,6 +26,16 @@
 #include "atomic.h"
 #include "lock.h"
 
+#ifndef FALLOW_DEBUG
+#define FALLOW_DEBUG 0
+#endif
+/* What provider.h promises a provider; a heap that breaks it stops here. */
+#define promised(condition) \
+	do { \
+		if (FALLOW_DEBUG && !(condition)) \
+			__builtin_trap(); \
+	} while (0)
+
 #define GRANULE_LOG2 12
 #define CHUNK_LOG2 21
 #define LEVEL_LOG2 9

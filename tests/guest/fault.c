@@ -34,6 +34,21 @@ __attribute__((noinline)) static unsigned overflow(unsigned depth)
 	return overflow(depth + 1) + taken[depth % sizeof(taken)];
 }
 
+/* Asks for what no heap may: memory where some is, or the end of none. */
+static int broken_promise(const struct fallow_provider *provider, bool commit)
+{
+	struct fallow_range range = { board_window_base(), GRANULE, 0 };
+
+	if (!provider->commit(provider->ctx, range.base, GRANULE, 0))
+		return 1;
+	if (commit)
+		return (int)provider->commit(
+			provider->ctx, range.base, GRANULE, 0);
+	range.base += GRANULE;
+	provider->decommit(provider->ctx, &range, 1);
+	return 1;
+}
+
 int guest_main(void)
 {
 	const struct fallow_provider *provider = board_provider();
@@ -55,5 +70,9 @@ int guest_main(void)
 		__builtin_trap();
 	if (asked("status"))
 		return 77;
+	if (asked("commit-twice"))
+		return broken_promise(provider, true);
+	if (asked("decommit-hole"))
+		return broken_promise(provider, false);
 	return 1;
 }

@@ -243,8 +243,8 @@ static void test_split_moves_pat_bit(void)
 }
 
 /* Each level has a table for the border's first chunk, and the window's other
- * half one below the top.  A large mapping and its spare table come and go together, and a whole chunk
- * decommitted at once leaves no table. */
+ * half one below the top.  A large mapping and its spare table come and go
+ * together, and a whole chunk decommitted at once leaves no table. */
 static void test_tables_go_with_chunk(void)
 {
 	size_t upper = five_levels() ? 4 : 3;
