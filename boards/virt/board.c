@@ -34,13 +34,9 @@ enum {
 	 * its second word the exit status. */
 	SEMIHOSTING_EXIT = 0x18,
 	SEMIHOSTING_APPLICATION_EXIT = 0x20026,
-	STATUS_PANIC = 98,
 };
 
 #define UART_BASE_USUAL 0x09000000
-/* Device memory that start.S mapped. */
-#define DEVICE_BYTES ((uint64_t)0x40000000)
-
 /* Descriptors (Arm ARM, "Translation table descriptor formats"). */
 #define ENTRY_TABLE ((uint64_t)3)
 #define ENTRY_BLOCK \
@@ -109,10 +105,6 @@ _Noreturn void board_exit(int status)
 	register uint64_t operation __asm__("x0") = SEMIHOSTING_EXIT;
 	register void *argument __asm__("x1") = &exit;
 
-	if (*(volatile uint64_t *)board_stack_begin != VIRT_STACK_MARK) {
-		board_print("board: the stack has overflown\n");
-		exit.status = STATUS_PANIC;
-	}
 	if (status < 0 || status > 127)
 		exit.status = 127;
 	__asm__ volatile("hlt #0xf000"
@@ -126,7 +118,6 @@ _Noreturn void board_exit(int status)
 /* Called with the MMU off: says why, and ends the machine. */
 _Noreturn void board_refuse_level(void)
 {
-	*(volatile uint64_t *)board_stack_begin = VIRT_STACK_MARK;
 	board_panic("started at EL3: leave secure=on away");
 }
 
@@ -175,8 +166,9 @@ bool board_fwcfg_start(uint64_t descriptor)
 /* Whether the device is in the memory that start.S mapped. */
 static bool device_mapped(const struct board_ram *device_range)
 {
-	return device_range->base < DEVICE_BYTES &&
-	       device_range->size <= DEVICE_BYTES - device_range->base;
+	return device_range->base >= VIRT_DEVICE_BASE &&
+		device_range->base < VIRT_DEVICE_END &&
+		device_range->size <= VIRT_DEVICE_END - device_range->base;
 }
 
 /* Reads the device tree; panics with what is wrong with it. */
@@ -188,11 +180,9 @@ static void tree_read(void)
 
 	if (wrong)
 		board_panic(wrong);
-	if (!device_mapped(&tree.uart) || !device_mapped(&tree.fwcfg))
-		board_panic("device tree: a device beyond the first GiB");
-	if (tree.uart.base)
+	if (device_mapped(&tree.uart))
 		uart = tree.uart.base;
-	if (tree.fwcfg.size < FWCFG_BYTES)
+	if (!device_mapped(&tree.fwcfg) || tree.fwcfg.size < FWCFG_BYTES)
 		tree.fwcfg.base = 0;
 }
 
@@ -310,7 +300,6 @@ static void provider_init(void)
 
 _Noreturn void board_main(void)
 {
-	*(volatile uint64_t *)board_stack_begin = VIRT_STACK_MARK;
 	__asm__ volatile("msr tpidr_el1, %0" ::"r"(&cpu0) : "memory");
 	ticks_init();
 	tree_read();

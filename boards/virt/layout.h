@@ -2,7 +2,7 @@
 /*
  * Where things are in the addresses of a virt image; for C and assembly.
  *
- *   0000000000000000  devices: the first GiB of physical memory, as it is
+ *   0000000008000000  devices, at their physical addresses
  *   0000000040200000  the image, at its physical address
  *   ffff000000000000  direct map: physical memory p is at this plus p
  *   ffff800000000000  the window of the heap
@@ -16,6 +16,11 @@
  * image leaves room there: it is linked one block above. */
 #define VIRT_RAM_BASE 0x40000000
 #define VIRT_IMAGE_BASE 0x40200000
+
+/* Where QEMU has the devices of old (hw/arm/virt.c), which are all that this
+ * board uses. */
+#define VIRT_DEVICE_BASE 0x08000000
+#define VIRT_DEVICE_END 0x10000000
 
 #define VIRT_DIRECT_BASE 0xffff000000000000
 #define VIRT_WINDOW_BASE 0xffff800000000000

@@ -10,8 +10,9 @@
  * SP_EL1, has a stack of its own even when the other one is not mapped.
  *
  * The tables built here map devices, the block of the device tree (read only)
- * and the blocks of the image at their physical addresses; board_main() does
- * the rest in C.
+ * and the image at their physical addresses: the image's first block by pages,
+ * so that text and constants cannot be written, nothing else be executed, and
+ * the page under the stack is not there.  board_main() does the rest in C.
  */
 #include "layout.h"
 
@@ -24,8 +25,13 @@
 #define ATTR(index) ((index) << 2)
 #define NO_EXECUTE (3 << 53)
 
-#define IMAGE_BLOCK (BLOCK | AF | SH_INNER | ATTR(VIRT_ATTR_NORMAL))
-#define TREE_BLOCK (IMAGE_BLOCK | AP_READ_ONLY | NO_EXECUTE)
+#define PAGE 0x3
+#define NORMAL (AF | SH_INNER | ATTR(VIRT_ATTR_NORMAL))
+#define TEXT_PAGE (PAGE | NORMAL | AP_READ_ONLY)
+#define RODATA_PAGE (PAGE | NORMAL | AP_READ_ONLY | NO_EXECUTE)
+#define DATA_PAGE (PAGE | NORMAL | NO_EXECUTE)
+#define DATA_BLOCK (BLOCK | NORMAL | NO_EXECUTE)
+#define TREE_BLOCK (BLOCK | NORMAL | AP_READ_ONLY | NO_EXECUTE)
 #define DEVICE_BLOCK (BLOCK | AF | ATTR(VIRT_ATTR_DEVICE) | NO_EXECUTE)
 
 /*
@@ -105,24 +111,59 @@ at_el1:
 	stp	xzr, xzr, [x0], #16
 	b	1b
 
-	/* Level 0 -> level 1: devices, and -> level 2: tree and image. */
+	/* Level 0 -> level 1 -> level 2 twice: devices; tree and image. */
 2:	adrp	x0, board_root_low
 	adrp	x1, level1
-	adrp	x2, board_level2
-	orr	x3, x1, #TABLE
-	str	x3, [x0]
-	ldr	x3, =DEVICE_BLOCK
-	str	x3, [x1]
-	orr	x3, x2, #TABLE
-	str	x3, [x1, #8]
-	ldr	x3, =(VIRT_RAM_BASE + TREE_BLOCK)
-	str	x3, [x2], #8
-	ldr	x3, =(VIRT_IMAGE_BASE + IMAGE_BLOCK)
-	adrp	x4, board_image_end
-3:	str	x3, [x2], #8
-	add	x3, x3, #0x200000
-	cmp	x3, x4
+	adrp	x2, level2_devices
+	adrp	x3, board_level2
+	orr	x4, x1, #TABLE
+	str	x4, [x0]
+	orr	x4, x2, #TABLE
+	orr	x5, x3, #TABLE
+	stp	x4, x5, [x1]
+
+	ldr	x4, =(VIRT_DEVICE_BASE + DEVICE_BLOCK)
+	ldr	x5, =(VIRT_DEVICE_END + DEVICE_BLOCK)
+	add	x2, x2, #(VIRT_DEVICE_BASE >> 21 << 3)
+3:	str	x4, [x2], #8
+	add	x4, x4, #0x200000
+	cmp	x4, x5
 	b.lo	3b
+
+	ldr	x4, =(VIRT_RAM_BASE + TREE_BLOCK)
+	adrp	x5, level3
+	orr	x5, x5, #TABLE
+	stp	x4, x5, [x3], #16
+	ldr	x4, =(VIRT_IMAGE_BASE + 0x200000)
+	ldr	x5, =DATA_BLOCK
+	adrp	x6, board_image_end
+4:	cmp	x4, x6
+	b.hs	5f
+	orr	x7, x4, x5
+	str	x7, [x3], #8
+	add	x4, x4, #0x200000
+	b	4b
+
+	/* The first block of the image by pages. */
+5:	adrp	x2, level3
+	ldr	x3, =VIRT_IMAGE_BASE
+	adrp	x4, board_rodata_begin
+	adrp	x5, board_data_begin
+	adrp	x6, board_stack_guard
+	ldr	x7, =TEXT_PAGE
+	ldr	x8, =RODATA_PAGE
+	ldr	x9, =DATA_PAGE
+6:	cmp	x3, x5
+	csel	x10, x8, x9, lo
+	cmp	x3, x4
+	csel	x10, x7, x10, lo
+	orr	x10, x10, x3
+	cmp	x3, x6
+	csel	x10, xzr, x10, eq
+	str	x10, [x2], #8
+	add	x3, x3, #0x1000
+	tst	x3, #0x1ff000
+	b.ne	6b
 
 	msr	ttbr0_el1, x0
 	adrp	x0, board_root_high
@@ -240,13 +281,19 @@ board_root_high:
 	.skip	4096
 level1:
 	.skip	4096
+level2_devices:
+	.skip	4096
 board_level2:
 	.skip	4096
+level3:
+	.skip	4096
 
+	/* The linker script puts these into the image's first block. */
 	.section .bss.stacks, "aw", @nobits
-	.balign	16
-	.global board_stack_begin
-board_stack_begin:
+	.balign	4096
+	.global board_stack_guard
+board_stack_guard:
+	.skip	4096
 	.skip	VIRT_STACK_BYTES
 stack_end:
 	.skip	VIRT_TRAP_STACK_BYTES

@@ -33,6 +33,8 @@ enum {
 	ISS_WRITE = 1 << 6,
 	ISS_STATUS = 0x3f,
 	STATUS_FAULT = 99,
+	/* The page under the stack, which start.S does not map. */
+	GUARD_BYTES = 4096,
 };
 
 void board_trap(struct trap *trap, uint64_t kind);
@@ -94,7 +96,10 @@ static void report_abort(uint64_t esr)
 	else
 		board_print("data abort: reading ");
 	board_print_hex(fault_address());
-	board_print(status_text(esr));
+	if (fault_address() - (uintptr_t)board_stack_guard < GUARD_BYTES)
+		board_print(" (the stack has overflown)");
+	else
+		board_print(status_text(esr));
 }
 
 /* Prints what the exception was. */
