@@ -26,7 +26,7 @@ void fallow_frames_counts(
 	all.total = f->total;
 	all.free = f->free;
 	all.free_low = f->free_low;
-	all.tables = f->tables;
+	all.tables = fl_load_relaxed(&f->tables);
 	all.regions = f->region_count;
 	all.largest_log2 = largest_log2(f);
 	all.takes = f->takes;

@@ -272,7 +272,9 @@ static void *table_get(struct frames *f, struct extent *extent)
 	} else {
 		table = table_new(f, extent, need);
 	}
-	f->tables += table ? need : 0;
+	/* Others may be counting. */
+	if (table)
+		fl_add_relaxed(&f->tables, need);
 	return table;
 }
 

@@ -9,6 +9,7 @@
 #include "test.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #define THREADS 4
 #define STEPS 60000
@@ -126,14 +127,22 @@ static void test_frames_threads(void)
 	CHECK_EQUAL(fallow_frames_init(&frames, &config), FALLOW_OK);
 	CHECK_EQUAL(
 		fallow_frames_add(&frames, BASE, GRANULES / 2 * G), FALLOW_OK);
-	CHECK_EQUAL(fallow_frames_add(&frames, BASE + GRANULES / 2 * G,
-			    GRANULES / 2 * G),
-		FALLOW_OK);
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){ .id = i + 1,
 			.seed = test_seed + i };
 		CHECK_OR_RETURN(!pthread_create(&workers[i].thread, NULL,
 			worker_run, &workers[i]));
+	}
+	/* More memory, while they run. */
+	for (unsigned i = 0; i < 8; i++) {
+		CHECK_EQUAL(fallow_frames_add(&frames,
+				    BASE + (GRANULES / 2 +
+						   GRANULES / 16 * i) * G,
+				    GRANULES / 16 * G),
+			FALLOW_OK);
+		fallow_frames_counts(&frames, &counts);
+		CHECK_EQUAL(counts.regions, i + 2);
+		sched_yield();
 	}
 	for (unsigned i = 0; i < THREADS; i++) {
 		pthread_join(workers[i].thread, NULL);
