@@ -219,11 +219,11 @@ void *fl_alloc_aligned(struct op *op, size_t align, size_t size)
 	return fl_alloc_slow(op, &request);
 }
 
-void *fallow_alloc_aligned_flags(
-	struct fallow *heap, size_t align, size_t size, unsigned flags)
+/* What both aligned functions do, for the one that `caller` called. */
+static void *alloc_aligned(struct heap *heap, size_t align, size_t size,
+	unsigned flags, uintptr_t caller)
 {
-	struct op op = { .heap = heap_of(heap), .flags = flags,
-		.caller = CALLER };
+	struct op op = { .heap = heap, .flags = flags, .caller = caller };
 
 	op_rejoin(&op);
 	if (align == 0 || (align & (align - 1)) != 0) {
@@ -234,9 +234,15 @@ void *fallow_alloc_aligned_flags(
 	return fl_alloc_aligned(&op, align < 16 ? 16 : align, size);
 }
 
+void *fallow_alloc_aligned_flags(
+	struct fallow *heap, size_t align, size_t size, unsigned flags)
+{
+	return alloc_aligned(heap_of(heap), align, size, flags, CALLER);
+}
+
 void *fallow_alloc_aligned(struct fallow *heap, size_t align, size_t size)
 {
-	return fallow_alloc_aligned_flags(heap, align, size, 0);
+	return alloc_aligned(heap_of(heap), align, size, 0, CALLER);
 }
 
 size_t fallow_good_size(size_t size)

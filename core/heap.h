@@ -181,6 +181,7 @@ struct heap_counters {
 	uint64_t commits, decommits, reserves, releases;
 	uint64_t committed_total, decommitted_total;
 	uint64_t no_memory, refusals;
+	uint64_t misuses; /* of contexts that there are not */
 };
 
 struct heap {

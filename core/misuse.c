@@ -104,7 +104,7 @@ static void report_block(struct fallow_misuse *report, const struct page *page)
 void fl_misuse(struct op *op, enum fallow_misuse_kind kind, uintptr_t addr,
 	const struct page *page)
 {
-	const struct heap *heap = op->heap;
+	struct heap *heap = op->heap;
 	struct local *calling = NULL;
 	struct fallow_misuse report = {
 		.kind = kind,
@@ -118,6 +118,8 @@ void fl_misuse(struct op *op, enum fallow_misuse_kind kind, uintptr_t addr,
 	report_block(&report, page);
 	if (op->local != NULL)
 		op->local->counters.misuses++;
+	else
+		fl_add_relaxed(&heap->counters.misuses, 1);
 	if (op->local != NULL)
 		calling = fl_memory_calling(op);
 	else

@@ -82,8 +82,9 @@ static void *block_move(struct op *op, void *p, struct page *page, size_t size)
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
-void *fallow_realloc_flags(
-	struct fallow *heap, void *p, size_t size, unsigned flags)
+/* What both functions do, for the one that `caller` called. */
+static void *resize(struct fallow *heap, void *p, size_t size, unsigned flags,
+	uintptr_t caller)
 {
 	enum fallow_misuse_kind kind;
 	struct page *page;
@@ -91,7 +92,7 @@ void *fallow_realloc_flags(
 
 	if (p == NULL)
 		return fallow_alloc_flags(heap, size, flags);
-	if (!fl_op_begin(&op, heap, flags, CALLER))
+	if (!fl_op_begin(&op, heap, flags, caller))
 		return NULL;
 	page = map_find(op.heap, (uintptr_t)p);
 	if (!fl_misuse_judge(&op, (uintptr_t)p, page, &kind)) {
@@ -109,7 +110,13 @@ void *fallow_realloc_flags(
 	return block_move(&op, p, page, size);
 }
 
+void *fallow_realloc_flags(
+	struct fallow *heap, void *p, size_t size, unsigned flags)
+{
+	return resize(heap, p, size, flags, CALLER);
+}
+
 void *fallow_realloc(struct fallow *heap, void *p, size_t size)
 {
-	return fallow_realloc_flags(heap, p, size, 0);
+	return resize(heap, p, size, 0, CALLER);
 }

@@ -62,6 +62,7 @@ static void counters_copy(
 	sum->committed_total = fl_load_relaxed(&counters->committed_total);
 	sum->decommitted_total = fl_load_relaxed(&counters->decommitted_total);
 	sum->no_memory = fl_load_relaxed(&counters->no_memory);
+	sum->misuses += fl_load_relaxed(&counters->misuses);
 	sum->refusals = fl_load_relaxed(&counters->refusals);
 }
 
