@@ -2,7 +2,7 @@
 /*
  * Alignments that are zero or no power of two.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

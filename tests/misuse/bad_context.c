@@ -2,7 +2,7 @@
 /*
  * A context beyond the heap's calls each function.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 /* Of arch/host/port.h: the index of the context that runs. */
 extern _Thread_local unsigned fallow_host_context

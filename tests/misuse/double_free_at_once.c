@@ -2,7 +2,7 @@
 /*
  * A small block is freed twice, with nothing between.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

@@ -2,7 +2,7 @@
 /*
  * A block is freed a second time after its page was given back.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

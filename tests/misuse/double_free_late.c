@@ -3,7 +3,7 @@
  * A small block is freed twice, with other frees between: it is not the head
  * of any list any more.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

@@ -3,7 +3,7 @@
  * A block of a medium page, whose free blocks are bits in its record, is
  * freed twice.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The owner of a medium page frees a block, and then another context does:
- * seen when the owner takes the frees of others in.
+ * The owner of a medium page frees a block, and then another context does.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 /* Of arch/host/port.h: the index of the context that runs. */
 extern _Thread_local unsigned fallow_host_context

@@ -2,7 +2,7 @@
 /*
  * A block that is free is reallocated, and its size asked for.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

@@ -3,7 +3,7 @@
  * A context that does not own the page frees a small block twice; then the
  * owner does once more.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 /* Of arch/host/port.h: the index of the context that runs. */
 extern _Thread_local unsigned fallow_host_context

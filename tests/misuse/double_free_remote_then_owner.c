@@ -2,7 +2,7 @@
 /*
  * Another context frees a block of a medium page, and then the owner does.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 /* Of arch/host/port.h: the index of the context that runs. */
 extern _Thread_local unsigned fallow_host_context

@@ -2,7 +2,7 @@
 /*
  * A block too big for any class is freed twice: nothing is there any more.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

@@ -2,7 +2,7 @@
 /*
  * A block of a page of a whole chunk is freed twice.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

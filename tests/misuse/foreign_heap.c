@@ -2,7 +2,7 @@
 /*
  * A block of another heap is freed.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

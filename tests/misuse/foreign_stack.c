@@ -2,7 +2,7 @@
 /*
  * An address of the stack is freed.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

@@ -3,7 +3,7 @@
  * Addresses of the window that no block ever had are freed: its first, which
  * tables have, one in its middle, its last, the one behind it.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

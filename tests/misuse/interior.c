@@ -2,7 +2,7 @@
 /*
  * Addresses inside of blocks of each kind are freed, aligned as blocks are.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

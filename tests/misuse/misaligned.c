@@ -2,7 +2,7 @@
 /*
  * Addresses that no block can have, by their low bits, are freed.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

@@ -2,7 +2,7 @@
 /*
  * Under the policy LEAK nothing is reported; only the counter moves.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

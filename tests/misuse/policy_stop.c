@@ -2,7 +2,7 @@
 /*
  * Under the policy STOP the report is the last that happens.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

@@ -2,7 +2,7 @@
 /*
  * The policy STOP stops also where there is no hook.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

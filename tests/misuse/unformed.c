@@ -2,7 +2,7 @@
 /*
  * Addresses in a page that no block had yet, or where none fits, are freed.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

@@ -2,7 +2,7 @@
 /*
  * Sized frees whose size cannot be the block's; then with one that can.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

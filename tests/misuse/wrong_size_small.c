@@ -3,7 +3,7 @@
  * Sized frees whose size is far below the block's: an allocation of so
  * little would not have returned this block.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 static CRIME void crime(struct fallow *heap)
 {

@@ -10,8 +10,8 @@
  * The heap is of class window, with four contexts; what a report does not do,
  * ending the program, is seen by the lines that follow it.
  */
-#ifndef MISUSE_H
-#define MISUSE_H
+#ifndef MISUSE_PROGRAM_H
+#define MISUSE_PROGRAM_H
 
 #include <stddef.h>
 

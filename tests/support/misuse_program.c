@@ -11,7 +11,7 @@
  * The policy STOP ends in fl_port_halt(), which is abort() on a host: caught,
  * said, and the program ends as it should.
  */
-#include "misuse.h"
+#include "misuse_program.h"
 
 #include <signal.h>
 #include <stdio.h>
