@@ -12,6 +12,8 @@
 #include "lock.h"
 #include "runs.h"
 
+#pragma GCC visibility push(hidden)
+
 /* One piece of memory that was handed over; it stands at the begin of its
  * table, followed by the memory of `runs`. */
 struct frame_region {
@@ -93,5 +95,7 @@ void fl_frames_set(struct frames *f, struct frame_region *region,
 /* As fallow_frames_take_below(), with the lock held. */
 uint64_t fl_frames_take_below(
 	struct frames *f, unsigned size_log2, uint64_t limit);
+
+#pragma GCC visibility pop
 
 #endif

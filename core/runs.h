@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(hidden)
+
 /* A word of the lowest level has one bit a granule: orders 0 to 6. */
 #define RUNS_WORD_LOG2 6u
 /* A node has one bit an order. */
@@ -72,5 +74,7 @@ uint64_t fl_runs_lowest(const struct runs *runs, unsigned order);
  * where. */
 const char *fl_runs_check(const struct runs *runs, uint64_t *granule)
 	__attribute__((warn_unused_result));
+
+#pragma GCC visibility pop
 
 #endif
