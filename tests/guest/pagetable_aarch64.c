@@ -521,6 +521,33 @@ static void test_reserved_without_claim(void)
 	end();
 }
 
+/* A page that could not get its place does not hide where the others are: the
+ * chunk is whole again when it has come home. */
+static void test_home_is_found_again(void)
+{
+	struct fallow_mapping mapping;
+
+	if (!begin(HIGH_WINDOW, FALLOW_PAGETABLE_ONE_CPU))
+		return;
+	CHECK(commit(window, CHUNK, FALLOW_RESERVED));
+	CHECK(fallow_pagetable_lookup(&pagetable, window, &mapping));
+	decommit(window, GRANULE);
+	CHECK(ration.under->claim(ration.under->ctx, mapping.physical, 12));
+	CHECK(commit(window, GRANULE, FALLOW_RESERVED));
+	/* In the order in which no allocator returns them by itself. */
+	decommit(window + 9 * GRANULE, 3 * GRANULE);
+	CHECK(commit(window + 10 * GRANULE, GRANULE, FALLOW_RESERVED));
+	CHECK(commit(window + 9 * GRANULE, GRANULE, FALLOW_RESERVED));
+	CHECK(commit(window + 11 * GRANULE, GRANULE, FALLOW_RESERVED));
+	CHECK(!provider.promote(provider.ctx, window));
+	decommit(window, GRANULE);
+	ration.under->give(ration.under->ctx, mapping.physical, 12);
+	CHECK(commit(window, GRANULE, FALLOW_RESERVED));
+	CHECK(provider.promote(provider.ctx, window));
+	decommit(window, CHUNK);
+	end();
+}
+
 static void test_memory_type_refused(void)
 {
 	if (!begin(HIGH_WINDOW, 0))
@@ -914,6 +941,7 @@ const struct test tests[] = {
 	{ "flush_threshold", test_flush_threshold },
 	{ "given_as_taken", test_given_as_taken },
 	{ "reserved_without_claim", test_reserved_without_claim },
+	{ "home_is_found_again", test_home_is_found_again },
 	{ "memory_type_refused", test_memory_type_refused },
 	{ "refuses_tcr", test_refuses_tcr },
 	{ "refuses_lpa2", test_refuses_lpa2 },
