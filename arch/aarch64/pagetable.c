@@ -2,39 +2,19 @@
 /*
  * The provider of class window on aarch64's page tables.
  *
- * A level-3 entry goes round in four steps, and a block's entry alike:
+ * Here are the calls themselves, and where commit() gets frames from: a chunk
+ * that is wanted large from one 2 MiB frame; with RESERVED each page from its
+ * own place in one, so that the chunk can be promoted later; else any.  What
+ * becomes of the entries is in ranges.c, of tables and blocks in tables.c.
  *
- *   empty --commit: frames--> kept --commit: all there--> valid
- *   valid --decommit--> kept --decommit: invalidated--> empty
+ * Other CPUs are stopped, where that is the way, before any lock is taken: a
+ * CPU that waits for a lock with interrupts masked cannot be stopped.
  *
- * A kept entry names its frame but is invalid (mmu.h).  So a commit that runs
- * out of frames only walks back over what it kept, and no CPU can ever have
- * cached it; and a decommit remembers, without memory, which frames to give
- * back after the one invalidation that covers all its ranges.
- *
- * Invariant: a frame is given back only when no valid entry names it and every
- * CPU has dropped the entry that did.
- *
- * Locks: entries of a range belong to the call that names it; what is shared,
- * above level 3, is in tables.c.  The invalidation itself runs with interrupts
- * masked: a DSB waits for the TLBIs of its own CPU only, so the thread must
- * not move to another CPU between them.
- *
- * Not done here: giving table pages back; mapping anything but Normal memory;
- * a policy for when to use blocks, which is the heap's.
+ * Not done here: giving table pages back before the end; mapping anything but
+ * Normal memory; a policy for when to use blocks, which is the heap's.
  */
 #include "string.h"
 #include "tables.h"
-
-/*
- * From how many invalidations on dropping everything is cheaper.  One by
- * address is a message to every CPU, some tens of cycles; dropping all costs
- * each CPU the walks to get back what it uses, of a main TLB of about 1024
- * entries (Cortex-A72 TRM, "L2 TLB"), each about as much as a message, and
- * part of them is never used again.  A quarter of the TLB also bounds how
- * long interrupts are masked.
- */
-#define FLUSH_ALL_FROM 256
 
 /* The memory type of a commit; only 0, Normal, is known. */
 #define FLAGS_MEMORY_TYPE 0x00ff0000u
@@ -166,63 +146,6 @@ static bool block_keep(struct pagetable *pt, uintptr_t chunk)
 	return false;
 }
 
-/* Makes what is kept in [at, end) valid. */
-static void range_publish(struct pagetable *pt, uintptr_t at, uintptr_t end)
-{
-	for (; at < end; at = chunk_end(at, end)) {
-		uint64_t *entry = fl_table_entry(pt, at);
-		uintptr_t stop = chunk_end(at, end);
-		uint64_t value = mmu_get(entry);
-		uint64_t *page;
-
-		if (!mmu_is_table(value)) {
-			mmu_set(entry, value | MMU_VALID);
-			continue;
-		}
-		page = table_at(pt, value & MMU_ADDRESS) + mmu_index(at, 3);
-		for (uintptr_t a = at; a < stop; a += MMU_PAGE, page++)
-			mmu_set(page, mmu_get(page) | MMU_VALID);
-	}
-	mmu_published();
-}
-
-/* Empties the kept entry of a block and gives its frame back. */
-static void block_release(struct pagetable *pt, uint64_t *entry)
-{
-	uint64_t kept = fl_table_block_drop(pt, entry);
-	uint64_t frame = kept & MMU_ADDRESS;
-
-	if (!(kept & MMU_JOINED)) {
-		pt->frames.give(pt->frames.ctx, frame, MMU_BLOCK_LOG2);
-		return;
-	}
-	for (size_t at = 0; at < MMU_BLOCK; at += MMU_PAGE)
-		pt->frames.give(pt->frames.ctx, frame + at, MMU_PAGE_LOG2);
-}
-
-/* Empties what is kept in [at, end) and gives the frames back. */
-static void range_release(struct pagetable *pt, uintptr_t at, uintptr_t end)
-{
-	for (; at < end; at = chunk_end(at, end)) {
-		uint64_t *entry = fl_table_entry(pt, at);
-		uintptr_t stop = chunk_end(at, end);
-		uint64_t value = mmu_get(entry);
-		uint64_t *page;
-
-		if (!mmu_is_table(value)) {
-			block_release(pt, entry);
-			continue;
-		}
-		page = table_at(pt, value & MMU_ADDRESS) + mmu_index(at, 3);
-		for (uintptr_t a = at; a < stop; a += MMU_PAGE, page++) {
-			uint64_t frame = mmu_get(page) & MMU_ADDRESS;
-
-			mmu_set(page, 0);
-			pt->frames.give(pt->frames.ctx, frame, MMU_PAGE_LOG2);
-		}
-	}
-}
-
 static unsigned provider_commit(
 	void *ctx, uintptr_t base, size_t size, unsigned flags)
 {
@@ -245,148 +168,36 @@ static unsigned provider_commit(
 		result &= ~(unsigned)FALLOW_COMMIT_LARGE;
 		at = pages_keep(pt, at, stop, flags);
 		if (at < stop) {
-			range_release(pt, base, at);
+			fl_range_release(pt, base, at);
 			fl_table_trim(pt);
 			return FALLOW_COMMIT_NO_MEMORY;
 		}
 	}
-	range_publish(pt, base, end);
+	fl_range_publish(pt, base, end);
 	fl_table_trim(pt);
 	return pt->zero ? result | FALLOW_COMMIT_ZEROED : result;
-}
-
-/* Whether addr is in a block that sticks out of [base, end). */
-static bool block_sticks_out(const struct pagetable *pt, uintptr_t addr,
-	uintptr_t base, uintptr_t end)
-{
-	const uint64_t *entry = fl_table_entry(pt, addr);
-	uintptr_t chunk = addr & -MMU_BLOCK;
-
-	return entry && mmu_is_block(mmu_get(entry)) &&
-	       (chunk < base || end - chunk < MMU_BLOCK);
-}
-
-/*
- * Writes each range's result; returns whether a block must be split.  Others
- * may split the same block meanwhile, never make one of a chunk that a range
- * is in: the answer errs on the safe side only.
- */
-static bool ranges_judge(
-	const struct pagetable *pt, struct fallow_range *ranges, size_t n)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < n; i++) {
-		uintptr_t base = ranges[i].base;
-		uintptr_t end = base + ranges[i].size;
-		bool split = block_sticks_out(pt, base, base, end) ||
-			     block_sticks_out(pt, end - MMU_PAGE, base, end);
-
-		ranges[i].result = split && !pt->resizable
-					   ? FALLOW_RANGE_REFUSED
-					   : FALLOW_RANGE_DONE;
-		any |= split && pt->resizable;
-	}
-	return any;
-}
-
-/* Keeps [at, end) of a block, splitting it if that is not all of it; returns
- * false if it is no block any more. */
-static bool block_cut(
-	struct pagetable *pt, uint64_t *entry, uintptr_t at, uintptr_t end)
-{
-	struct fl_port_state state = lock_take(&pt->lock);
-	uint64_t value = mmu_get(entry);
-	bool block = mmu_is_block(value);
-
-	if (block && chunk_whole(at, end))
-		mmu_set(entry, value & ~MMU_VALID);
-	else if (block)
-		fl_table_split(pt, entry, at, end);
-	lock_leave(&pt->lock, state);
-	return block;
-}
-
-/* Makes what is valid in [at, end) kept; returns how many invalidations by
- * address that takes. */
-static size_t range_keep(struct pagetable *pt, uintptr_t at, uintptr_t end)
-{
-	size_t flushes = 0;
-
-	for (; at < end; at = chunk_end(at, end)) {
-		uint64_t *entry = fl_table_entry(pt, at);
-		uintptr_t stop = chunk_end(at, end);
-		uint64_t *page;
-
-		if (mmu_is_block(mmu_get(entry)) &&
-			block_cut(pt, entry, at, stop)) {
-			flushes += chunk_whole(at, stop)
-					   ? 1
-					   : (stop - at) >> MMU_PAGE_LOG2;
-			continue;
-		}
-		page = table_at(pt, mmu_get(entry) & MMU_ADDRESS) +
-		       mmu_index(at, 3);
-		flushes += (stop - at) >> MMU_PAGE_LOG2;
-		for (uintptr_t a = at; a < stop; a += MMU_PAGE, page++)
-			mmu_set(page, mmu_get(page) & ~MMU_VALID);
-	}
-	return flushes;
-}
-
-/* Issues the invalidations for what is kept in [at, end). */
-static void range_flush(struct pagetable *pt, uintptr_t at, uintptr_t end)
-{
-	while (at < end) {
-		bool table = mmu_is_table(mmu_get(fl_table_entry(pt, at)));
-		uintptr_t stop = chunk_end(at, end);
-
-		mmu_flush_address(at);
-		at = table ? at + MMU_PAGE : stop;
-	}
-}
-
-/* Afterwards no CPU reaches the kept frames of the ranges that are DONE. */
-static void ranges_flush(struct pagetable *pt,
-	const struct fallow_range *ranges, size_t n, size_t flushes)
-{
-	bool all = flushes >= FLUSH_ALL_FROM;
-	struct fl_port_state state = lock_take(&pt->lock);
-
-	mmu_flush_begin();
-	if (all)
-		mmu_flush_all();
-	for (size_t i = 0; i < n && !all; i++)
-		if (ranges[i].result == FALLOW_RANGE_DONE)
-			range_flush(pt, ranges[i].base,
-				ranges[i].base + ranges[i].size);
-	mmu_flush_end();
-	pt->flushes++;
-	pt->flushes_all += all;
-	lock_leave(&pt->lock, state);
 }
 
 static void provider_decommit(void *ctx, struct fallow_range *ranges, size_t n)
 {
 	struct pagetable *pt = ctx;
-	bool stop = ranges_judge(pt, ranges, n) && pt->stop_others;
+	bool stop = fl_ranges_judge(pt, ranges, n) && pt->stop_others;
 	size_t flushes = 0;
 
-	/* Before any lock: a CPU that waits for one cannot be stopped. */
 	if (stop)
 		pt->stop_others(pt->stop_ctx);
 	for (size_t i = 0; i < n; i++)
 		if (ranges[i].result == FALLOW_RANGE_DONE)
-			flushes += range_keep(pt, ranges[i].base,
+			flushes += fl_range_keep(pt, ranges[i].base,
 				ranges[i].base + ranges[i].size);
 	if (stop)
 		pt->resume_others(pt->stop_ctx);
 	if (!flushes)
 		return;
-	ranges_flush(pt, ranges, n, flushes);
+	fl_ranges_flush(pt, ranges, n, flushes);
 	for (size_t i = 0; i < n; i++)
 		if (ranges[i].result == FALLOW_RANGE_DONE)
-			range_release(pt, ranges[i].base,
+			fl_range_release(pt, ranges[i].base,
 				ranges[i].base + ranges[i].size);
 	fl_table_trim(pt);
 }
@@ -428,105 +239,9 @@ static bool provider_promote(void *ctx, uintptr_t chunk)
 	return true;
 }
 
-/* A range on its way from `from` to `to`. */
-struct journey {
-	uintptr_t from, to;
-	size_t size;
-};
-
-/* How far the part of a journey at this offset goes: within one chunk at both
- * ends. */
-static size_t part_size(const struct journey *j, size_t at)
-{
-	size_t end = j->size - at;
-	size_t from = chunk_end(j->from + at, j->from + j->size) - j->from - at;
-	size_t to = chunk_end(j->to + at, j->to + j->size) - j->to - at;
-
-	from = from < to ? from : to;
-	return from < end ? from : end;
-}
-
-/* Whether the part at this offset is a block that arrives as one. */
-static bool part_is_block(
-	const struct pagetable *pt, const struct journey *j, size_t at)
-{
-	uint64_t value = mmu_get(fl_table_entry(pt, j->from + at));
-
-	return part_size(j, at) == MMU_BLOCK && !mmu_is_table(value);
-}
-
-/* Makes the tables that the journey needs at its end; false iff it cannot. */
-static bool journey_prepare(struct pagetable *pt, const struct journey *j)
-{
-	for (size_t at = 0; at < j->size; at += part_size(j, at)) {
-		if (part_is_block(pt, j, at)
-				? !fl_table_block_room(pt, j->to + at)
-				: !fl_table_pages(pt, j->to + at))
-			return false;
-	}
-	return true;
-}
-
-/* Whether a block at the begin must travel as pages. */
-static bool journey_splits(const struct pagetable *pt, const struct journey *j)
-{
-	for (size_t at = 0; at < j->size; at += part_size(j, at))
-		if (!part_is_block(pt, j, at) &&
-			mmu_is_block(mmu_get(fl_table_entry(pt, j->from + at))))
-			return true;
-	return false;
-}
-
-/* Splits the blocks that must travel as pages; nothing in them changes. */
-static void journey_split(struct pagetable *pt, const struct journey *j)
-{
-	if (pt->stop_others)
-		pt->stop_others(pt->stop_ctx);
-	for (size_t at = 0; at < j->size; at += part_size(j, at))
-		if (!part_is_block(pt, j, at))
-			block_cut(pt, fl_table_entry(pt, j->from + at),
-				j->from + at, j->from + at);
-	if (pt->stop_others)
-		pt->resume_others(pt->stop_ctx);
-}
-
-/* Moves the kept entries of one part. */
-static void part_move(struct pagetable *pt, const struct journey *j, size_t at)
-{
-	uint64_t *from = fl_table_entry(pt, j->from + at);
-	uint64_t *to = fl_table_entry(pt, j->to + at);
-
-	if (part_is_block(pt, j, at)) {
-		fl_table_block_move(pt, from, j->to + at);
-		return;
-	}
-	from = table_at(pt, mmu_get(from) & MMU_ADDRESS) +
-	       mmu_index(j->from + at, 3);
-	to = table_at(pt, mmu_get(to) & MMU_ADDRESS) + mmu_index(j->to + at, 3);
-	for (size_t n = part_size(j, at) >> MMU_PAGE_LOG2; n > 0; n--) {
-		mmu_set(to++, mmu_get(from) | MMU_VALID);
-		mmu_set(from++, 0);
-	}
-}
-
 static bool provider_move(void *ctx, uintptr_t from, uintptr_t to, size_t size)
 {
-	struct pagetable *pt = ctx;
-	struct fallow_range range = { from, size, FALLOW_RANGE_DONE };
-	struct journey journey = { from, to, size };
-	bool split = journey_splits(pt, &journey);
-	bool able = (!split || pt->resizable) && journey_prepare(pt, &journey);
-
-	if (able && split)
-		journey_split(pt, &journey);
-	if (able) {
-		ranges_flush(pt, &range, 1, range_keep(pt, from, from + size));
-		for (size_t at = 0; at < size; at += part_size(&journey, at))
-			part_move(pt, &journey, at);
-		mmu_published();
-	}
-	fl_table_trim(pt);
-	return able;
+	return fl_range_move(ctx, from, to, size);
 }
 
 void fallow_pagetable_provider(

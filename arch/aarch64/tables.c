@@ -10,13 +10,14 @@
  * blocks": spares >= blocks), so cutting a hole into it needs no memory.  Any
  * spare serves any block; what is left over at the end of a call goes back.
  *
- * Lock: entries at levels 0 to 2, spares and counters change under pt->lock.
- * Level-3 entries do not: two calls never name the same granule.  A level-3
- * table disappears only in favour of a block, and whoever makes one names the
- * whole chunk.  The frame hooks are called without the lock, which is why
- * making a table is a loop: put a page by, then try again.
+ * Lock: tables are linked and unlinked, blocks made and split, spares and
+ * counters changed under pt->lock.  What needs none is the entry of a granule,
+ * or of a chunk, that a call names: two calls never name the same granule.  A
+ * level-3 table disappears only in favour of a block, and whoever makes one
+ * names the whole chunk.  The frame hooks are called without the lock, which
+ * is why making a table is a loop: put a page by, then try again.
  *
- * Not done here: level-3 entries' contents (pagetable.c).
+ * Not done here: the entries of ranges (ranges.c).
  */
 #include "tables.h"
 

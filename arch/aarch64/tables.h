@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables under the window: see tables.c.
+ * What the files of the page-table provider share.
  */
 #ifndef AARCH64_TABLES_H
 #define AARCH64_TABLES_H
@@ -12,8 +12,8 @@
 
 /* What fallow_pagetable's storage holds. */
 struct pagetable {
-	/* Protects the entries at level 2 and above, the spares and the
-	 * counters.  Level-3 entries are their range's owner's. */
+	/* Protects tables, blocks that several ranges share, the spares and
+	 * the counters.  Other entries are the call's that names them. */
 	struct lock lock;
 	uint64_t root;
 	uint64_t attributes; /* of every page and block */
@@ -64,6 +64,7 @@ static inline bool chunk_whole(uintptr_t at, uintptr_t end)
 	return end - at == MMU_BLOCK;
 }
 
+/* tables.c */
 uint64_t fl_table_frame(struct pagetable *pt, unsigned size_log2);
 void fl_table_trim(struct pagetable *pt);
 size_t fl_table_empty(struct pagetable *pt, unsigned level, bool unlink);
@@ -78,5 +79,20 @@ void fl_table_block_move(struct pagetable *pt, uint64_t *from, uintptr_t to);
 void fl_table_split(
 	struct pagetable *pt, uint64_t *entry, uintptr_t base, uintptr_t end);
 void fl_table_join(struct pagetable *pt, uint64_t *entry);
+
+/* ranges.c */
+void fl_range_publish(struct pagetable *pt, uintptr_t at, uintptr_t end);
+void fl_range_release(struct pagetable *pt, uintptr_t at, uintptr_t end);
+bool fl_ranges_judge(
+	const struct pagetable *pt, struct fallow_range *ranges, size_t n);
+bool fl_range_cut(
+	struct pagetable *pt, uint64_t *entry, uintptr_t at, uintptr_t end);
+size_t fl_range_keep(struct pagetable *pt, uintptr_t at, uintptr_t end);
+void fl_ranges_flush(struct pagetable *pt, const struct fallow_range *ranges,
+	size_t n, size_t flushes);
+
+/* move.c */
+bool fl_range_move(
+	struct pagetable *pt, uintptr_t from, uintptr_t to, size_t size);
 
 #endif

@@ -24,6 +24,10 @@
  *   - ID_AA64MMFR2_EL1.BBM is 2, and FALLOW_PAGETABLE_NO_CONFLICT is the
  *     embedder's word that its CPUs raise no TLB conflict abort either, which
  *     level 2 alone permits.  Then there is no gap.
+ *
+ * Not supported: granules of 16 and 64 KiB, 52-bit addresses (LPA2), EL2; each
+ * is refused by name.  Not done: the repeated TLBI that some CPUs with errata
+ * need (Cortex-A76 1286807 and its like).
  */
 #ifndef FALLOW_PAGETABLE_H
 #define FALLOW_PAGETABLE_H
