@@ -121,14 +121,14 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 
 	if (!fl_op_legal(op))
 		return NULL;
-	op->local->counters.slow_paths++;
+	counter_add(&op->local->counters.slow_paths, 1);
 	for (attempt = 0;; attempt++) {
 		block = block_alloc(op, request);
 		if (block != NULL || !pressure_relieve(op, request, attempt))
 			break;
 	}
 	if (block == NULL)
-		op->local->counters.failures++;
+		counter_add(&op->local->counters.failures, 1);
 	op_drop(op);
 	return block;
 }
@@ -171,7 +171,7 @@ static inline __attribute__((always_inline)) void *alloc(
 		if (likely(block != NULL)) {
 			page->free = block->next;
 			block->mark = 0;
-			page->used++;
+			page_used_set(page, page->used + 1);
 			fl_port_leave(state);
 			if (flags & FALLOW_ZERO)
 				memset(block, 0, class_size(class));

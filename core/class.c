@@ -116,7 +116,7 @@ static bool class_adopt(struct op *op, unsigned class)
 	if (page == NULL)
 		return false;
 	fl_page_fold(page, op->local);
-	op->local->counters.adopted++;
+	counter_add(&op->local->counters.adopted, 1);
 	fl_local_join(heap, op->local, page);
 	return true;
 }
@@ -164,6 +164,8 @@ static struct page *slices_take(
 
 		if (fl_table_records(heap, run.chunk)) {
 			page = &run.chunk->records[run.first];
+			/* Whoever sees the head sees a page. */
+			fl_page_init(page, run.chunk, run.first, class, n);
 			run.chunk->heads |= slice_mask(run.first, 1);
 		} else {
 			*tables = true;
@@ -171,8 +173,6 @@ static struct page *slices_take(
 		}
 	}
 	lock_leave(&heap->lock, state);
-	if (page != NULL)
-		fl_page_init(page, run.chunk, run.first, class, n);
 	return page;
 }
 
@@ -245,7 +245,7 @@ void *fl_class_alloc(
 		void *block = page_pop(page, clean);
 
 		if (block != NULL) {
-			if (page->loose < align_log2)
+			if (fl_load_relaxed(&page->loose) < align_log2)
 				fl_store_relaxed(&page->loose,
 					(uint8_t)align_log2);
 			return block;
@@ -263,11 +263,12 @@ static void page_abandon(
 	struct heap *heap, struct local *local, struct page *page)
 {
 	struct fl_port_state state;
+	uint32_t count;
 
 	fl_local_leave(local, page);
 	fl_page_fold(page, local);
 	fl_local_account(heap, page);
-	local->counters.abandoned++;
+	counter_add(&local->counters.abandoned, 1);
 	if (page->used == 0) {
 		fl_class_release(heap, page);
 		return;
@@ -277,23 +278,21 @@ static void page_abandon(
 	abandoned_insert(heap, page, page_free_count(page) == 0);
 	/* Pairs with remote_push(): a free that comes later sees the state, and
 	 * by it the record as it is now. */
-	uint64_t word = remote_change(page, REMOTE_ABANDONED);
+	count = remote_count(page, remote_change(page, REMOTE_ABANDONED));
 	lock_leave(&heap->lock, state);
 	/* Frees since the fold did not know that nobody would look. */
-	if (remote_count(page, word) > 0)
-		fl_class_abandoned_free(heap, page,
-			remote_with(word, REMOTE_ABANDONED));
+	if (count > 0)
+		fl_class_abandoned_free(heap, page, count, true);
 }
 
-void fl_class_abandoned_free(struct heap *heap, struct page *page,
-	uint64_t word)
+void fl_class_abandoned_free(
+	struct heap *heap, struct page *page, uint32_t count, bool worth)
 {
-	bool empty = remote_count(page, word) == fl_load_relaxed(&page->frozen);
-	bool mine = false;
 	struct fl_port_state state;
+	bool mine = false;
+	uint64_t word;
 
-	if (remote_state(word) != REMOTE_ABANDONED ||
-		(!empty && remote_count(page, word) != page_worth(page)))
+	if (count != fl_load_relaxed(&page->frozen) && !worth)
 		return;
 	state = lock_take(&heap->lock);
 	word = fl_load_acquire(&page->remote);
@@ -308,7 +307,7 @@ void fl_class_abandoned_free(struct heap *heap, struct page *page,
 	lock_leave(&heap->lock, state);
 	if (!mine)
 		return;
-	page->used = 0;
+	page_used_set(page, 0);
 	fl_class_release(heap, page);
 }
 

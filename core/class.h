@@ -22,10 +22,11 @@ void fl_class_release(struct heap *heap, struct page *page);
  * released. */
 void fl_class_offline(struct heap *heap, struct local *local);
 
-/* After a free made `word` of an abandoned page's remote word: releases the
- * page if that was its last block, moves it up if it is worth adopting. */
-void fl_class_abandoned_free(struct heap *heap, struct page *page,
-	uint64_t word);
+/* After a free into an abandoned page, which made it `count` remote frees:
+ * releases the page if that was its last block, and moves it up if it has become
+ * `worth` adopting. */
+void fl_class_abandoned_free(
+	struct heap *heap, struct page *page, uint32_t count, bool worth);
 
 /* Releases the context's pages without a block, up to `most` looked at and
  * none of them twice for one `seen`; returns whether there may be more. */

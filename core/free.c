@@ -65,23 +65,28 @@ static __attribute__((noinline)) void remote_free(
 	struct op *op, void *p, struct page *page)
 {
 	uint32_t index = page_index(page, (uintptr_t)p);
+	bool small = page->kind == PAGE_SMALL;
+	uint32_t worth = page_worth(page);
+	uint32_t count;
 	uint64_t word;
 	bool taken;
 
 	if (unlikely(doubtful(op->heap, page, (uintptr_t)p)) &&
 		!doubt(op, (uintptr_t)p, page))
 		return;
-	if (page->kind == PAGE_SMALL)
+	if (small)
 		((struct block *)p)->mark = block_mark(op->heap, p);
 	word = remote_push(page, p, index, &taken);
 	if (taken) {
 		fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, (uintptr_t)p, page);
 		return;
 	}
-	if (remote_state(word) == REMOTE_FULL)
-		fl_local_notify(op->heap, page, word);
+	/* The page may be gone: what follows looks at it under a lock. */
+	count = remote_count_of(small, word);
+	if (remote_state(word) == REMOTE_FULL && count == worth)
+		fl_local_notify(op->heap, page);
 	else if (remote_state(word) == REMOTE_ABANDONED)
-		fl_class_abandoned_free(op->heap, page, word);
+		fl_class_abandoned_free(op->heap, page, count, count == worth);
 	op_drop(op);
 }
 
@@ -95,7 +100,8 @@ static __attribute__((noinline)) void bits_free(
 		!doubt(op, (uintptr_t)p, page))
 		return;
 	fl_store_relaxed(&page->bits, page->bits | (uint64_t)1 << index);
-	if (--page->used == page->wake)
+	page_used_set(page, page->used - 1);
+	if (page->used == page->wake)
 		own_wake(op, page);
 	else
 		op_drop(op);
@@ -130,7 +136,8 @@ static void small_free(struct op *op, void *p, struct page *page)
 	if (FALLOW_CHECKS && !doubt(op, (uintptr_t)p, page))
 		return;
 	block_link(op->heap, page, p);
-	if (--page->used == page->wake)
+	page_used_set(page, page->used - 1);
+	if (page->used == page->wake)
 		own_wake(op, page);
 	else
 		op_drop(op);
@@ -197,7 +204,8 @@ void fallow_free(struct fallow *fallow, void *p)
 		return;
 	}
 	block_link(heap, page, p);
-	if (unlikely(--page->used == page->wake))
+	page_used_set(page, page->used - 1);
+	if (unlikely(page->used == page->wake))
 		wake_other(heap, page, state);
 	else
 		fl_port_leave(state);

@@ -298,6 +298,19 @@ static inline uintptr_t block_mark(const struct heap *heap, const void *block)
 	return (uintptr_t)block ^ heap->secret;
 }
 
+/* The owner's stores to what a snapshot may read meanwhile are atomic, but
+ * never read-modify-write: nobody else stores. */
+static inline void page_used_set(struct page *page, uint32_t used)
+{
+	fl_store_relaxed(&page->used, used);
+}
+
+/* The same for a counter that one context has to itself. */
+static inline void counter_add(uint64_t *counter, uint64_t n)
+{
+	fl_store_relaxed(counter, *counter + n);
+}
+
 static inline size_t page_slices(const struct page *page)
 {
 	if (page->kind == PAGE_SPAN)

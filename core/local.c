@@ -272,16 +272,14 @@ struct page *fl_local_tail(struct local *local, unsigned class)
 	return page->formed < page->capacity ? page : NULL;
 }
 
-void fl_local_notify(struct heap *heap, struct page *page, uint64_t word)
+void fl_local_notify(struct heap *heap, struct page *page)
 {
 	uint32_t owner = fl_load_relaxed(&page->owner);
 	struct fl_port_state state;
 	struct local *local;
+	uint64_t word;
 
-	/* Exactly one free brings the count to the mark. */
-	if (remote_state(word) != REMOTE_FULL ||
-		remote_count(page, word) != page_worth(page) ||
-		owner >= heap->contexts)
+	if (owner >= heap->contexts)
 		return;
 	local = heap->locals[owner];
 	state = lock_take(&local->lock);

@@ -33,9 +33,9 @@ void fl_local_drain(struct local *local);
 /* The same, where the caller holds local->lock. */
 void fl_local_drain_locked(struct local *local);
 
-/* After a remote free made `word` of it: a full page that has become worth
- * queueing is put before its owner. */
-void fl_local_notify(struct heap *heap, struct page *page, uint64_t word);
+/* A remote free has made a full page worth queueing: its owner is told, if it is
+ * still that owner's full page. */
+void fl_local_notify(struct heap *heap, struct page *page);
 
 /* After the owner's free, when `used` has come down to `wake`: queues a full
  * page; returns whether an empty queued one has been taken out, in TRANSIT, for

@@ -149,9 +149,11 @@ void fl_memory_mark(
 		if (n > left)
 			n = (unsigned)left;
 		if (populated)
-			*word |= granule_mask(first, n);
+			fl_store_relaxed(word,
+				(uint16_t)(*word | granule_mask(first, n)));
 		else
-			*word &= (uint16_t)~granule_mask(first, n);
+			fl_store_relaxed(word,
+				(uint16_t)(*word & ~granule_mask(first, n)));
 		base += (uintptr_t)n << FALLOW_GRANULE_LOG2;
 	}
 }

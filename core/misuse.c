@@ -117,7 +117,7 @@ void fl_misuse(struct op *op, enum fallow_misuse_kind kind, uintptr_t addr,
 
 	report_block(&report, page);
 	if (op->local != NULL)
-		op->local->counters.misuses++;
+		counter_add(&op->local->counters.misuses, 1);
 	else
 		fl_add_relaxed(&heap->counters.misuses, 1);
 	if (op->local != NULL)

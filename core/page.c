@@ -35,11 +35,11 @@ void fl_page_init(struct page *page, struct chunk *chunk, unsigned first,
 {
 	page->free = NULL;
 	page->bits = 0;
-	page->used = 0;
+	page_used_set(page, 0);
 	page->wake = UINT32_MAX;
 	page->block_size = (uint32_t)class_size(class);
 	page->reciprocal = size_reciprocal(page->block_size);
-	page->formed = 0;
+	fl_store_relaxed(&page->formed, 0);
 	fl_store_relaxed(&page->formed_end, 0);
 	page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_size);
 	page->class = (uint8_t)class;
@@ -85,14 +85,15 @@ uint32_t fl_page_fold(struct page *page, struct local *local)
 	} else {
 		/* The owner and another freed the same block at once: that
 		 * other saw no bit.  Here it is seen, and counted. */
-		local->counters.misuses += (page->bits & word) != 0;
+		counter_add(&local->counters.misuses,
+			(page->bits & word) != 0);
 		word &= ~page->bits;
 		fl_store_relaxed(
 			&page->bits, page->bits | (word & REMOTE_BLOCKS));
 	}
 	count = remote_count(page, word);
-	page->used -= count;
-	local->counters.remote_frees += count;
+	page_used_set(page, page->used - count);
+	counter_add(&local->counters.remote_frees, count);
 	return count;
 }
 
@@ -147,7 +148,7 @@ bool fl_page_form(struct heap *heap, struct page *page)
 	if (n > most)
 		n = most;
 	/* Others compare an offset with it when they free. */
-	page->formed = (uint16_t)(first + n);
+	fl_store_relaxed(&page->formed, (uint16_t)(first + n));
 	fl_store_relaxed(
 		&page->formed_end, page->formed * page->block_size);
 	if (page->kind == PAGE_SMALL)
@@ -181,7 +182,8 @@ bool fl_page_commit(struct op *op, struct page *page)
 	uint32_t goal = commit_goal(page);
 	unsigned result;
 
-	fl_assert(remote_state(page->remote) == REMOTE_TRANSIT);
+	fl_assert(remote_state(fl_load_relaxed(&page->remote)) ==
+		REMOTE_TRANSIT);
 	result = fl_memory_populate(op, page->base + from, goal - from, false);
 	if (!(result & FALLOW_COMMIT_DONE))
 		return false;

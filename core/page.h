@@ -53,7 +53,7 @@ static inline void *page_pop(struct page *page, bool *clean)
 			return NULL;
 		page->free = block->next;
 		block->mark = 0;
-		page->used++;
+		page_used_set(page, page->used + 1);
 		return block;
 	}
 	if (page->bits == 0)
@@ -64,7 +64,7 @@ static inline void *page_pop(struct page *page, bool *clean)
 	fl_store_relaxed(&page->bits, page->bits & ~bit);
 	*clean = page->clean & bit;
 	page->clean &= ~bit;
-	page->used++;
+	page_used_set(page, page->used + 1);
 	return (void *)(page->base + (uintptr_t)index * page->block_size);
 }
 

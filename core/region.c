@@ -164,7 +164,7 @@ static void run_add(struct heap *heap, uintptr_t base, size_t size)
 		fl_chunk_add(heap, chunk, chunk_part(heap, number, base, end),
 			true, false);
 	}
-	heap->counters.reserved += size;
+	fl_add_relaxed(&heap->counters.reserved, size);
 	fl_memory_count(heap, size);
 	lock_leave(&heap->lock, state);
 }
@@ -268,7 +268,7 @@ static enum fallow_status region_tables(
 	if (heap->chunks == NULL)
 		return fl_table_begin(op, at, need);
 	*records = (struct area){ at, 0, need, need };
-	heap->counters.tables += need;
+	fl_add_relaxed(&heap->counters.tables, need);
 	return FALLOW_OK;
 }
 
@@ -333,7 +333,7 @@ static enum fallow_status region_add(
 	else
 		memory_add(heap, base, region->end);
 	heap->region_count++;
-	heap->counters.reserved += region->end - base;
+	fl_add_relaxed(&heap->counters.reserved, region->end - base);
 	lock_leave(&heap->lock, state);
 	return FALLOW_OK;
 }

@@ -56,12 +56,18 @@ static inline uint64_t remote_with(uint64_t word, enum remote_state state)
 	return remote_word(state, word & REMOTE_BLOCKS);
 }
 
-/* How many blocks the word holds. */
-static inline uint32_t remote_count(const struct page *page, uint64_t word)
+/* How many blocks the word of a small page, or of another, holds. */
+static inline uint32_t remote_count_of(bool small, uint64_t word)
 {
-	if (page->kind == PAGE_SMALL)
+	if (small)
 		return (uint32_t)(word >> 16) & 0xffff;
 	return bits_count(word & REMOTE_BLOCKS);
+}
+
+/* How many blocks the page's word holds. */
+static inline uint32_t remote_count(const struct page *page, uint64_t word)
+{
+	return remote_count_of(page->kind == PAGE_SMALL, word);
 }
 
 /* The block freed last, of a small page; NULL if there is none. */
@@ -82,8 +88,9 @@ static inline uint32_t page_worth(const struct page *page)
 }
 
 /*
- * Frees a block of a page that the caller does not own.  Returns the word as
- * it is with the block; *taken says if the block was in it already (bit-word
+ * Frees a block of a page that the caller does not own.  From then on the
+ * caller has no claim to the page: it may be another's, or none, or one of
+ * another class.  Returns the word as it is with the block; *taken says if the block was in it already (bit-word
  * pages only), and then nothing changed.
  */
 static inline uint64_t remote_push(

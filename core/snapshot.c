@@ -11,24 +11,41 @@
 #include "string.h"
 #include "walk.h"
 
-/* Sums the records up. */
-static void items_sum(struct heap *heap, struct fallow_snapshot *sum)
+/* Adds a page or span to the sum. */
+static void item_sum(const struct heap *heap, const struct page *page,
+	struct fallow_snapshot *sum)
 {
-	const struct page *page;
-	size_t slice = 0;
+	uint32_t used;
 
-	while ((page = fl_walk_next(heap, &slice)) != NULL) {
-		if (page->kind == PAGE_SPAN) {
-			sum->spans++;
-			sum->blocks++;
-			sum->live += page->span_size;
-			continue;
-		}
-		sum->pages++;
-		sum->blocks += fl_walk_used(page);
-		sum->live += (size_t)fl_walk_used(page) * page->block_size;
-		sum->holes += fl_walk_holes(heap, page);
+	if (page->kind == PAGE_SPAN) {
+		sum->spans++;
+		sum->blocks++;
+		sum->live += fl_load_relaxed(&page->span_size);
+		return;
 	}
+	used = fl_walk_used(page);
+	sum->pages++;
+	sum->blocks += used;
+	sum->live += (size_t)used * page->block_size;
+	sum->holes += fl_walk_holes(heap, page);
+}
+
+/* Sums a chunk's records up.  Under the lock no page or span begins or ends;
+ * what its owner changes in it meanwhile is one word at a time. */
+static bool chunk_sum(
+	struct heap *heap, size_t number, struct fallow_snapshot *sum)
+{
+	struct fl_port_state state = lock_take(&heap->lock);
+	bool more = number < heap->chunk_count;
+	const struct chunk *chunk = more ? heap->chunks[number] : NULL;
+	uint32_t heads = chunk == NULL ? 0 : chunk->heads;
+
+	if (chunk != NULL)
+		sum->chunks += chunk->present != chunk->free;
+	for (; heads != 0; heads &= heads - 1)
+		item_sum(heap, &chunk->records[__builtin_ctz(heads)], sum);
+	lock_leave(&heap->lock, state);
+	return more;
 }
 
 /* Sums the contexts' counters up. */
@@ -39,12 +56,12 @@ static void locals_sum(struct heap *heap, struct fallow_snapshot *sum)
 	for (i = 0; i < heap->contexts; i++) {
 		const struct local_counters *one = &heap->locals[i]->counters;
 
-		sum->failures += one->failures;
-		sum->misuses += one->misuses;
-		sum->remote_frees += one->remote_frees;
-		sum->abandoned += one->abandoned;
-		sum->adopted += one->adopted;
-		sum->slow_paths += one->slow_paths;
+		sum->failures += fl_load_relaxed(&one->failures);
+		sum->misuses += fl_load_relaxed(&one->misuses);
+		sum->remote_frees += fl_load_relaxed(&one->remote_frees);
+		sum->abandoned += fl_load_relaxed(&one->abandoned);
+		sum->adopted += fl_load_relaxed(&one->adopted);
+		sum->slow_paths += fl_load_relaxed(&one->slow_paths);
 	}
 }
 
@@ -70,16 +87,12 @@ void fallow_snapshot(struct fallow *fallow, struct fallow_snapshot *snapshot)
 {
 	struct heap *heap = heap_of(fallow);
 	struct fallow_snapshot sum = { .size = snapshot->size };
-	size_t number;
+	size_t number = 0;
 
 	counters_copy(&heap->counters, &sum);
 	locals_sum(heap, &sum);
-	items_sum(heap, &sum);
-	for (number = 0; number < heap->chunk_count; number++) {
-		const struct chunk *chunk = heap->chunks[number];
-
-		sum.chunks += chunk != NULL && chunk->present != chunk->free;
-	}
+	while (chunk_sum(heap, number, &sum))
+		number++;
 	/* A peak that is looked at is at least what is there to see. */
 	sum.live_peak = fl_load_relaxed(&heap->counters.live_peak);
 	while (sum.live > sum.live_peak &&
@@ -92,26 +105,43 @@ void fallow_snapshot(struct fallow *fallow, struct fallow_snapshot *snapshot)
 		snapshot->size < sizeof(sum) ? snapshot->size : sizeof(sum));
 }
 
+/* Adds the pages of one class in a chunk to its row. */
+static bool chunk_row(struct heap *heap, size_t number, unsigned class,
+	struct fallow_class_row *row)
+{
+	struct fl_port_state state = lock_take(&heap->lock);
+	bool more = number < heap->chunk_count;
+	const struct chunk *chunk = more ? heap->chunks[number] : NULL;
+	uint32_t heads = chunk == NULL ? 0 : chunk->heads;
+
+	for (; heads != 0; heads &= heads - 1) {
+		const struct page *page =
+			&chunk->records[__builtin_ctz(heads)];
+
+		if (page->kind == PAGE_SPAN || page->class != class)
+			continue;
+		row->pages++;
+		row->blocks_used += fl_walk_used(page);
+		row->blocks_formed += fl_load_relaxed(&page->formed);
+		row->committed += fl_walk_committed(heap, page);
+	}
+	lock_leave(&heap->lock, state);
+	return more;
+}
+
 /* Sums up the pages of one class. */
 static void class_row(
 	struct heap *heap, unsigned class, struct fallow_class_row *row)
 {
-	const struct page *page;
-	size_t slice = 0;
+	size_t number = 0;
 
 	*row = (struct fallow_class_row){
 		.block_size = class_size(class),
 		.page_size = fl_size_page_slices(class, heap->lean) *
 			SLICE_BYTES,
 	};
-	while ((page = fl_walk_next(heap, &slice)) != NULL) {
-		if (page->kind == PAGE_SPAN || page->class != class)
-			continue;
-		row->pages++;
-		row->blocks_used += fl_walk_used(page);
-		row->blocks_formed += page->formed;
-		row->committed += fl_walk_committed(heap, page);
-	}
+	while (chunk_row(heap, number, class, row))
+		number++;
 }
 
 size_t fallow_class_table(

@@ -170,7 +170,7 @@ static void span_shrink(struct heap *heap, struct page *span, size_t size)
 		fl_chunk_give(heap, rest, have - keep);
 	lock_leave(&heap->lock, state);
 	span_account(heap, size - span->span_size);
-	span->span_size = size;
+	fl_store_relaxed(&span->span_size, size);
 }
 
 /* Takes the slices behind the span, if they are free, and commits them. */
@@ -202,7 +202,7 @@ static bool span_grow(
 	}
 	map_write(heap, next, more, span);
 	span_account(heap, size - old);
-	span->span_size = size;
+	fl_store_relaxed(&span->span_size, size);
 	return true;
 }
 

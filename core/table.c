@@ -187,7 +187,7 @@ enum fallow_status fl_table_begin(struct op *op, uintptr_t at, size_t size)
 			return FALLOW_NO_TABLE_MEMORY;
 		size = heap->extents->size - CACHE_LINE_BYTES;
 	} else {
-		heap->counters.tables += size;
+		fl_add_relaxed(&heap->counters.tables, size);
 	}
 	return arrays_begin(heap, at, size);
 }
@@ -285,7 +285,7 @@ bool fl_table_reach(struct op *op, size_t chunks, size_t n)
 	struct heap *heap = op->heap;
 	size_t bytes = n * CHUNK_TABLE_BYTES + RECORDS_BYTES;
 
-	fl_assert(heap->growing);
+	fl_assert(fl_load_relaxed(&heap->growing));
 	if (heap_is(heap, FALLOW_CLASS_WINDOW) && !arrays_reach(op, chunks))
 		return false;
 	/* Others may take records between the two: then once more. */

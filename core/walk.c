@@ -39,7 +39,8 @@ static size_t populated_count(
 	size_t count = 0;
 
 	for (; base < end; base += GRANULE_BYTES) {
-		uint16_t word = chunk_of(heap, base)->populated[slice_of(base)];
+		uint16_t word = fl_load_relaxed(
+			&chunk_of(heap, base)->populated[slice_of(base)]);
 
 		count += word >> (base >> FALLOW_GRANULE_LOG2 &
 				 (SLICE_GRANULES - 1)) &
@@ -61,7 +62,7 @@ size_t fl_walk_holes(const struct heap *heap, const struct page *page)
 
 	if (page->kind == PAGE_SPAN)
 		return 0;
-	end = align_up(page->base + (size_t)page->formed * page->block_size,
+	end = align_up(page->base + fl_load_relaxed(&page->formed_end),
 		GRANULE_BYTES);
 	return (end - page->base) -
 		(populated_count(heap, page->base, end)
@@ -70,8 +71,12 @@ size_t fl_walk_holes(const struct heap *heap, const struct page *page)
 
 uint32_t fl_walk_used(const struct page *page)
 {
-	return page->used -
+	uint32_t used = fl_load_relaxed(&page->used);
+	uint32_t remote =
 		remote_count(page, fl_load_acquire(&page->remote));
+
+	/* Between the two the owner may have folded, or freed the rest. */
+	return used > remote ? used - remote : 0;
 }
 
 /* Adds a small page's list to the set. */
