@@ -259,9 +259,9 @@ static void memory_init(void)
 }
 
 /*
- * The window's half of the addresses names the TTBR.  With one CPU blocks can
- * be resized on any; QEMU's TLB raises no conflict aborts, so with more they
- * can where it claims BBM level 2.
+ * The window's half of the addresses names the TTBR.  This board starts no
+ * other CPU, so blocks can be resized on any model; QEMU's TLB raises no
+ * conflict aborts, so where there is BBM level 2 it is done without a gap.
  */
 enum fallow_status board_pagetable_init(struct fallow_pagetable *made,
 	const struct fallow_frame_hooks *hooks, uintptr_t window_base,
@@ -277,9 +277,8 @@ enum fallow_status board_pagetable_init(struct fallow_pagetable *made,
 		.window_size = window_size,
 		.ttbr = ttbr,
 		.attr_index = VIRT_ATTR_NORMAL,
-		.flags = flags |
-			(tree.cpus <= 1 ? FALLOW_PAGETABLE_ONE_CPU
-					: FALLOW_PAGETABLE_NO_CONFLICT),
+		.flags = flags | FALLOW_PAGETABLE_ONE_CPU |
+			FALLOW_PAGETABLE_NO_CONFLICT,
 	};
 
 	return fallow_pagetable_init(made, &config);

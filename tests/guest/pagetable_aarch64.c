@@ -482,6 +482,33 @@ static void test_flush_threshold(void)
 	end();
 }
 
+/* A block in place of pages: what CPUs cached of the pages is gone, for later
+ * one invalidation, of one address, drops all of the block. */
+static void promote_forgets_pages(unsigned flags)
+{
+	if (!begin(HIGH_WINDOW, flags))
+		return;
+	if (!provider.promote) {
+		end();
+		return;
+	}
+	CHECK(commit(window, CHUNK, FALLOW_RESERVED));
+	for (uintptr_t at = 100; at < 140; at++)
+		CHECK(board_can_read(window + at * GRANULE));
+	CHECK(provider.promote(provider.ctx, window));
+	decommit(window, CHUNK);
+	CHECK_EQUAL(counters().flushes_all, 0);
+	for (uintptr_t at = 100; at < 140; at++)
+		CHECK(!board_can_read(window + at * GRANULE));
+	end();
+}
+
+static void test_promote_forgets_pages(void)
+{
+	promote_forgets_pages(FALLOW_PAGETABLE_ONE_CPU);
+	promote_forgets_pages(FALLOW_PAGETABLE_NO_CONFLICT);
+}
+
 /* Frames that were taken as granules are given back as granules, and those of
  * a run as one. */
 static void test_given_as_taken(void)
@@ -939,6 +966,7 @@ const struct test tests[] = {
 	{ "stack_in_block", test_stack_in_block },
 	{ "mask_restored", test_mask_restored },
 	{ "flush_threshold", test_flush_threshold },
+	{ "promote_forgets_pages", test_promote_forgets_pages },
 	{ "given_as_taken", test_given_as_taken },
 	{ "reserved_without_claim", test_reserved_without_claim },
 	{ "home_is_found_again", test_home_is_found_again },
