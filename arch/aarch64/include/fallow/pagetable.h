@@ -53,7 +53,8 @@ enum fallow_pagetable_flags {
 	/* Only granules: large_log2 is 0, and there is no split, no promotion.
 	 * For builds whose chunk is not 2 MiB. */
 	FALLOW_PAGETABLE_GRANULES = 1u << 1,
-	/* Only one CPU ever runs while the provider is in use. */
+	/* Only one CPU ever runs while the provider is in use, and a handler
+	 * of what cannot be masked (FEAT_NMI) does not touch the window. */
 	FALLOW_PAGETABLE_ONE_CPU = 1u << 2,
 	/* No CPU raises a TLB conflict abort when the size of a mapping
 	 * changes under it (Linux keeps a list of such CPUs for its
