@@ -97,6 +97,13 @@ host_SRCS := $(sort $(wildcard arch/host/*.c))
 
 # ---------------------------------------------------------------- flavours --
 
+# $(call flags_note,FILE,FLAGS): FILE is new iff the flags are; what is compiled
+# depends on it, so that `make lib MODEL=SINGLE` compiles again.
+ifeq ($(filter help clean deps,$(MAKECMDGOALS)),)
+flags_note = $(if $(subst $(strip $(file <$(1))),,$(strip $(2))), \
+	$(shell mkdir -p $(dir $(1)))$(file >$(1),$(strip $(2))))
+endif
+
 # $(call flavour,DIR,ARCH,COMPILER,FLAGS): build/DIR/libfallow.a and
 # libfallow-malloc.a, and the rules for everything else compiled this way.
 FLAVOURS :=
@@ -111,11 +118,12 @@ $(BUILD)/$(1)/libfallow-malloc.a: $$(patsubst %.c,$(BUILD)/$(1)/%.o,$(SHIM_SRCS)
 $(BUILD)/$(1)/%.a: | deps
 	@mkdir -p $$(@D)
 	$$(call say,AR,$$@)rm -f $$@ && $($(2)_BIN)ar crD $$@ $$(filter %.o,$$^)
-$(BUILD)/$(1)/%.o: %.c Makefile | deps
+$$(call flags_note,$(BUILD)/$(1)/flags,$(3) $$($(1)_CFLAGS))
+$(BUILD)/$(1)/%.o: %.c $(BUILD)/$(1)/flags | deps
 	@mkdir -p $$(@D)
 	$$(call say,CC,$$< ($(1)))$(3) $$($(1)_CFLAGS) -Iarch/$(2)/include \
 		$$(FILE_CFLAGS) -c -o $$@ $$<
-$(BUILD)/$(1)/%.o: %.S Makefile | deps
+$(BUILD)/$(1)/%.o: %.S $(BUILD)/$(1)/flags | deps
 	@mkdir -p $$(@D)
 	$$(call say,AS,$$< ($(1)))$(3) $$(filter-out -std=c11,$$($(1)_CFLAGS)) \
 		-Iarch/$(2)/include -c -o $$@ $$<
