@@ -236,7 +236,8 @@ CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 	$(call check_job,purity,purity) \
 	$(call check_job,readme,readme $(x86_64_CC) '$(x86_64_CLANG)') \
 	$(call check_job,runner,runner) \
-	$(call check_job,stack,stack '$(HOST_CC)')
+	$(foreach a,x86_64 aarch64, \
+		$(call check_job,stack $(a),stack $(a) '$($(a)_CC)'))
 
 # The image with a libc: PICOLIBC_IMAGES, PICOLIBC_JOBS.
 include tests/guest/picolibc.mk
