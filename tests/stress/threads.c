@@ -27,15 +27,6 @@ extern _Thread_local unsigned fallow_host_context
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* The snapshot reads what others write, without order and by intent: it is
- * exact only when nobody else is in the heap.  The thread sanitizer is not to
- * be told so. */
-#ifdef __SANITIZE_THREAD__
-#define LOOK_RATE 0
-#else
-#define LOOK_RATE 1
-#endif
-
 #define THREADS 4
 #define BLOCKS 1500
 #define MAILBOX 256
@@ -198,8 +189,8 @@ static struct stress *stress_begin(
 	stress->pass_rate = 64;
 	stress->offline_rate = 1;
 	stress->collect_rate = 1;
-	stress->look_rate = LOOK_RATE;
-	stress->steps = 2500;
+	stress->look_rate = 1;
+	stress->steps = 1200;
 	for (unsigned i = 0; i < THREADS; i++) {
 		struct worker *worker = &stress->workers[i];
 
@@ -281,12 +272,12 @@ static void run(struct stress *stress, unsigned rounds)
 
 static void test_threads_mixed(void)
 {
-	run(stress_begin(FALLOW_CLASS_WINDOW, 512 * MIB), 6);
+	run(stress_begin(FALLOW_CLASS_WINDOW, 512 * MIB), 4);
 }
 
 static void test_threads_direct(void)
 {
-	run(stress_begin(FALLOW_CLASS_DIRECT, 512 * MIB), 4);
+	run(stress_begin(FALLOW_CLASS_DIRECT, 512 * MIB), 3);
 }
 
 /* Few sizes, many small blocks: the remote words are where it happens. */
@@ -297,8 +288,8 @@ static void test_threads_small(void)
 	for (unsigned i = 0; i < THREADS; i++)
 		stress->workers[i].oracle.size_max = 256;
 	stress->pass_rate = 200;
-	stress->steps = 8000;
-	run(stress, 4);
+	stress->steps = 4000;
+	run(stress, 3);
 }
 
 static void test_threads_producers(void)
@@ -306,7 +297,7 @@ static void test_threads_producers(void)
 	struct stress *stress = stress_begin(FALLOW_CLASS_WINDOW, 512 * MIB);
 
 	stress->producers = THREADS / 2;
-	stress->steps = 6000;
+	stress->steps = 3000;
 	run(stress, 3);
 }
 
@@ -317,7 +308,7 @@ static void test_threads_offline(void)
 
 	stress->offline_rate = 40;
 	stress->collect_rate = 8;
-	run(stress, 6);
+	run(stress, 4);
 }
 
 /* Memory runs out in all threads at once. */
@@ -329,7 +320,7 @@ static void test_threads_exhausted(void)
 	stress->rig->sim.refuse_range_rate = 16;
 	for (unsigned i = 0; i < THREADS; i++)
 		stress->workers[i].oracle.may_fail = true;
-	run(stress, 6);
+	run(stress, 4);
 }
 
 /* Threads that live for a hundred operations, one after the other. */
@@ -338,7 +329,7 @@ static void test_threads_short_lives(void)
 	struct stress *stress = stress_begin(FALLOW_CLASS_WINDOW, 256 * MIB);
 
 	stress->steps = 100;
-	run(stress, 60);
+	run(stress, 30);
 }
 
 const struct test tests[] = {
