@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Size-class arithmetic over every size there is a class for, against the
+ * definition: the class of a size is the smallest whose blocks hold it.
+ */
+#include "alloc.h"
+#include "walk.h"
+#include "test.h"
+
+#define KIB ((size_t)1 << 10)
+
+/* The smallest class whose blocks hold `size`, by looking at each. */
+static unsigned naive_class(size_t size)
+{
+	unsigned class = 0;
+
+	while (class < CLASS_COUNT && class_size(class) < size)
+		class++;
+	return class;
+}
+
+static void test_sizeclass_smallest(void)
+{
+	unsigned class = 0;
+
+	for (size_t size = 0; size <= SIZE_CLASS_MAX; size++) {
+		while (class_size(class) < size)
+			class++;
+		if (size_class(size) != class) {
+			test_printf("\n    size %zu", size);
+			CHECK_EQUAL(size_class(size), class);
+			return;
+		}
+	}
+	CHECK_EQUAL(class, CLASS_COUNT - 1);
+	CHECK_EQUAL(class_size(class), SIZE_CLASS_MAX);
+	for (class = 1; class < CLASS_COUNT; class++)
+		CHECK(class_size(class) > class_size(class - 1));
+}
+
+/* The table that the hot path reads. */
+static void test_sizeclass_direct(void)
+{
+	for (size_t size = 0; size <= SIZE_DIRECT_MAX; size++)
+		CHECK_EQUAL(size_direct_class(size), naive_class(size));
+	CHECK_EQUAL(naive_class(SIZE_CLASS_MAX + 1), CLASS_COUNT);
+}
+
+/* Returns whether a size wastes no more than sizeclass.h and .c say. */
+static bool waste_bounded(size_t size)
+{
+	size_t waste = class_size(size_class(size)) - size;
+
+	if (size <= 128)
+		return waste < 16;
+	if (size <= SIZE_MEDIUM_MAX)
+		return waste * 8 < size;
+	/* A granule for rounding blocks down to granules. */
+	if (size <= 340 * KIB)
+		return waste * 3 < size;
+	return waste * 2 < size + GRANULE_BYTES;
+}
+
+static void test_sizeclass_waste(void)
+{
+	for (size_t size = 1; size <= SIZE_CLASS_MAX; size++)
+		if (!waste_bounded(size)) {
+			test_printf("\n    size %zu", size);
+			CHECK(waste_bounded(size));
+			return;
+		}
+}
+
+/* What holds of each class's size, by its kind. */
+static void test_sizeclass_kinds(void)
+{
+	for (unsigned class = 0; class < CLASS_COUNT; class++) {
+		size_t size = class_size(class);
+		enum page_kind kind = class_kind(class);
+
+		CHECK_EQUAL(size % 16, 0);
+		CHECK_EQUAL(kind == PAGE_SMALL, size <= SIZE_SMALL_MAX);
+		CHECK_EQUAL(kind == PAGE_MEDIUM,
+			size > SIZE_SMALL_MAX && size <= SIZE_MEDIUM_MAX);
+		CHECK_EQUAL(kind == PAGE_WHOLE, size > SIZE_MEDIUM_MAX);
+		if (kind == PAGE_WHOLE)
+			CHECK_EQUAL(size % GRANULE_BYTES, 0);
+	}
+	/* What programs ask for most has a class of its own. */
+	for (size_t size = 16; size <= SIZE_CLASS_MAX; size *= 2)
+		CHECK_EQUAL(class_size(size_class(size)), size);
+	CHECK_EQUAL(fl_size_whole[0], CHUNK_BYTES / 25 & ~(GRANULE_BYTES - 1));
+	CHECK_EQUAL(fl_size_whole[CLASS_WHOLES - 1], CHUNK_BYTES / 4);
+}
+
+static void test_sizeclass_page_slices(void)
+{
+	static const unsigned slices[] = { 1, 8, 32 };
+
+	for (unsigned class = 0; class < CLASS_COUNT; class++) {
+		unsigned n = fl_size_page_slices(class, false);
+		size_t capacity = n * SLICE_BYTES / class_size(class);
+
+		CHECK_EQUAL(n, slices[class_kind(class)]);
+		if (class_kind(class) == PAGE_SMALL)
+			CHECK(capacity >= 8 && capacity <= BLOCKS_MAX);
+		else
+			CHECK(capacity >= 4 && capacity <= REMOTE_BITS_MAX);
+	}
+}
+
+/* Whether n slices are enough for a lean page of the class. */
+static bool lean_enough(unsigned class, unsigned n)
+{
+	size_t least = class_kind(class) == PAGE_WHOLE ? 2 : 4;
+	size_t bytes = n * SLICE_BYTES;
+	size_t capacity = bytes / class_size(class);
+
+	return capacity >= least &&
+		bytes - capacity * class_size(class) <= bytes / 8;
+}
+
+static void test_sizeclass_page_slices_lean(void)
+{
+	for (unsigned class = 0; class < CLASS_COUNT; class++) {
+		unsigned most = fl_size_page_slices(class, false);
+		unsigned n = fl_size_page_slices(class, true);
+		size_t capacity = n * SLICE_BYTES / class_size(class);
+
+		CHECK(n >= 1 && n <= most && capacity >= 1);
+		if (class_kind(class) == PAGE_SMALL)
+			continue;
+		CHECK(capacity <= REMOTE_BITS_MAX);
+		CHECK(n == most || lean_enough(class, n));
+		for (unsigned less = 1; less < n; less++)
+			CHECK(!lean_enough(class, less));
+	}
+}
+
+/* The class for an alignment, by looking at where blocks would be. */
+static unsigned naive_aligned(size_t size, size_t align, bool lean)
+{
+	for (unsigned class = 0; class < CLASS_COUNT; class++) {
+		bool chunk = class_kind(class) == PAGE_WHOLE && !lean;
+		size_t page = chunk ? CHUNK_BYTES : SLICE_BYTES;
+
+		if (class_size(class) >= size && align <= page &&
+			class_size(class) % align == 0)
+			return class;
+	}
+	return CLASS_NONE;
+}
+
+static void aligned_compare(size_t size, size_t align)
+{
+	for (int lean = 0; lean < 2; lean++) {
+		unsigned seen = fl_size_aligned_class(size, align, lean);
+		unsigned expected = naive_aligned(size, align, lean);
+
+		if (seen != expected)
+			test_printf("\n    size %zu align %zu", size, align);
+		CHECK_EQUAL(seen, expected);
+	}
+}
+
+static void test_sizeclass_aligned(void)
+{
+	uint64_t random = test_seed;
+
+	for (size_t align = 1; align != 0 && !test_failures(); align *= 2) {
+		for (unsigned class = 0; class < CLASS_COUNT; class++) {
+			aligned_compare(class_size(class) - 1, align);
+			aligned_compare(class_size(class), align);
+			aligned_compare(class_size(class) + 1, align);
+		}
+		for (unsigned i = 0; i < 2000; i++)
+			aligned_compare(
+				test_random(&random) % (SIZE_CLASS_MAX + 2),
+				align);
+		aligned_compare(0, align);
+		aligned_compare(SIZE_MAX, align);
+	}
+}
+
+/* Division by multiplication, at every byte of a page of each class. */
+static void test_sizeclass_reciprocal(void)
+{
+	struct chunk chunk = { .base = CHUNK_BYTES * 5 };
+	struct page page;
+
+	for (unsigned class = 0; class < CLASS_COUNT; class++) {
+		unsigned n = fl_size_page_slices(class, false);
+		size_t size = class_size(class);
+		size_t bytes = n * SLICE_BYTES;
+		uint32_t index = 0;
+
+		fl_page_init(&page, &chunk, 0, class, n);
+		CHECK_EQUAL(page.capacity, bytes / size);
+		for (size_t at = 0, in = 0; at < bytes; at++, in++) {
+			if (in == size) {
+				in = 0;
+				index++;
+			}
+			if (page_index(&page, page.base + at) == index &&
+				page_aligned(&page, at) == (in == 0))
+				continue;
+			test_printf("\n    size %zu at %zu", size, at);
+			CHECK_EQUAL(page_index(&page, page.base + at), index);
+			CHECK_EQUAL(page_aligned(&page, at), in == 0);
+			return;
+		}
+	}
+}
+
+const struct test tests[] = {
+	{ "sizeclass_smallest", test_sizeclass_smallest },
+	{ "sizeclass_direct", test_sizeclass_direct },
+	{ "sizeclass_waste", test_sizeclass_waste },
+	{ "sizeclass_kinds", test_sizeclass_kinds },
+	{ "sizeclass_page_slices", test_sizeclass_page_slices },
+	{ "sizeclass_page_slices_lean", test_sizeclass_page_slices_lean },
+	{ "sizeclass_aligned", test_sizeclass_aligned },
+	{ "sizeclass_reciprocal", test_sizeclass_reciprocal },
+	{ NULL, NULL },
+};
