@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where a block comes from: with two places to take it from, the one that is
+ * to be looked at first; and how pages change hands and go.
+ */
+#include "white.h"
+
+#define MIB ((size_t)1 << 20)
+/* 64 blocks a page, so an eighth of it is 8. */
+#define SIZE 1024
+#define CLASS size_class(SIZE)
+
+static struct rig *begin(void)
+{
+	return rig_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 3);
+}
+
+/* Allocates a block as a context, with flags. */
+static void *take_flags(struct rig *rig, unsigned context, unsigned flags)
+{
+	struct op op = white_op(rig, context);
+	bool clean;
+	void *block;
+
+	op.flags = flags;
+	block = fl_class_alloc(&op, CLASS, 0, &clean);
+	op_drop(&op);
+	return block;
+}
+
+static void *take(struct rig *rig, unsigned context)
+{
+	return take_flags(rig, context, 0);
+}
+
+/* Takes n blocks one after the other into blocks[]. */
+static void take_many(struct rig *rig, void **blocks, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		CHECK((blocks[i] = take(rig, 0)) != NULL);
+}
+
+static void offline(struct rig *rig, unsigned context)
+{
+	fl_class_offline(
+		white_heap(rig), white_heap(rig)->locals[context]);
+}
+
+/* An abandoned page with so many blocks in use, the first of them blocks[0]. */
+static struct page *abandoned(struct rig *rig, void **blocks, unsigned used)
+{
+	struct page *page = white_page_whole(rig, CLASS);
+	struct local *local = white_heap(rig)->locals[1];
+
+	for (unsigned i = 0; i < used; i++)
+		blocks[i] = white_pop(page, 1);
+	fl_local_join(white_heap(rig), local, page);
+	offline(rig, 1);
+	return page;
+}
+
+/* What others freed of the current page, before another page's blocks. */
+static void test_class_current_first(void)
+{
+	struct rig *rig = begin();
+	void *blocks[128];
+	struct page *first, *second;
+
+	take_many(rig, blocks, 65);
+	first = white_page(rig, blocks[0]);
+	second = white_page(rig, blocks[64]);
+	CHECK(first != second);
+	take_many(rig, blocks + 65, 63);
+	for (unsigned i = 0; i < 8; i++)
+		white_free(rig, 0, blocks[i]);
+	CHECK_EQUAL(first->place, PLACE_QUEUE);
+	CHECK_EQUAL(second->place, PLACE_CURRENT);
+	white_free(rig, 1, blocks[100]);
+	CHECK(take(rig, 0) == blocks[100]);
+	CHECK(white_page(rig, take(rig, 0)) == first);
+	CHECK_EQUAL(second->place, PLACE_FULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* A queued page before an abandoned one. */
+static void test_class_queue_before_abandoned(void)
+{
+	struct rig *rig = begin();
+	void *blocks[128], *others[64];
+	struct page *page;
+
+	take_many(rig, blocks, 128);
+	page = abandoned(rig, others, 10);
+	for (unsigned i = 0; i < 8; i++)
+		white_free(rig, 0, blocks[i]);
+	for (unsigned i = 0; i < 8; i++)
+		CHECK(white_page(rig, take(rig, 0)) ==
+			white_page(rig, blocks[0]));
+	CHECK_EQUAL(page->place, PLACE_ABANDONED);
+	CHECK(white_page(rig, take(rig, 0)) == page);
+	CHECK_EQUAL(page->owner, 0);
+	CHECK_EQUAL(white_heap(rig)->locals[0]->counters.adopted, 1);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* An abandoned page before more memory for the own one. */
+static void test_class_abandoned_before_tail(void)
+{
+	struct rig *rig = begin();
+	void *blocks[4], *others[64];
+	struct page *page, *own;
+
+	/* A granule: the page's first four. */
+	take_many(rig, blocks, 4);
+	own = white_page(rig, blocks[0]);
+	CHECK_EQUAL(own->formed, 4);
+	page = abandoned(rig, others, 60);
+	for (unsigned i = 0; i < 4; i++)
+		CHECK(white_page(rig, take(rig, 0)) == page);
+	/* Now the tail, before a fresh page. */
+	CHECK(white_page(rig, take(rig, 0)) == own);
+	CHECK_EQUAL(own->committed, 2 * GRANULE_BYTES);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Of the first four abandoned pages the fullest with a free block. */
+static void test_class_adopt_fullest(void)
+{
+	static const unsigned used[] = { 62, 64, 30, 61, 50 };
+	struct rig *rig = begin();
+	struct page *pages[5];
+	void *blocks[64];
+
+	/* In front of the others, so the first one is the fifth; but the one
+	 * without a free block is behind it. */
+	for (unsigned i = 0; i < 5; i++)
+		pages[i] = abandoned(rig, blocks, used[i]);
+	CHECK(white_heap(rig)->abandoned[CLASS] == pages[4]);
+	CHECK(white_heap(rig)->abandoned[CLASS]->prev == pages[1]);
+	CHECK_EQUAL(pages[0]->frozen, 62);
+	CHECK(white_page(rig, take(rig, 2)) == pages[0]);
+	CHECK_EQUAL(pages[0]->owner, 2);
+	CHECK_EQUAL(pages[0]->place, PLACE_CURRENT);
+	CHECK_EQUAL(remote_state(pages[0]->remote), REMOTE_OWNED);
+	CHECK(white_page(rig, take(rig, 2)) == pages[0]);
+	CHECK(white_page(rig, take(rig, 2)) == pages[3]);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* What was freed while nobody owned it goes with the page. */
+static void test_class_adopt_folds(void)
+{
+	struct rig *rig = begin();
+	void *blocks[64];
+	struct page *page = abandoned(rig, blocks, 64);
+
+	for (unsigned i = 0; i < 5; i++)
+		white_free(rig, 2, blocks[i]);
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_ABANDONED);
+	CHECK_EQUAL(remote_count(page, page->remote), 5);
+	CHECK(take(rig, 2) == blocks[4]);
+	CHECK_EQUAL(page->used, 60);
+	CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* A context that goes hands over what is in use and releases what is not. */
+static void test_class_offline(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct local *local = heap->locals[0];
+	void *blocks[128 + 3];
+	struct page *page;
+
+	take_many(rig, blocks, 128 + 3);
+	for (unsigned i = 64; i < 128; i++)
+		white_free(rig, 0, blocks[i]);
+	page = white_page(rig, blocks[0]);
+	CHECK_EQUAL(page->place, PLACE_FULL);
+	offline(rig, 0);
+	CHECK(local->current[CLASS] == &fl_page_none);
+	CHECK(local->queue[CLASS] == NULL && local->full[CLASS] == NULL);
+	CHECK_EQUAL(page->place, PLACE_ABANDONED);
+	CHECK_EQUAL(page->owner, FALLOW_NO_CONTEXT);
+	CHECK_EQUAL(page->frozen, 64);
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_ABANDONED);
+	CHECK(white_page(rig, blocks[64]) == NULL);
+	CHECK(white_page(rig, blocks[128])->place == PLACE_ABANDONED);
+	CHECK(heap->abandoned[CLASS] == white_page(rig, blocks[128]));
+	CHECK_EQUAL(local->counters.abandoned, 2);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* A full page that was notified, with the owner gone before it looked. */
+static void test_class_offline_notified(void)
+{
+	struct rig *rig = begin();
+	struct local *local = white_heap(rig)->locals[0];
+	void *blocks[128];
+	struct page *page;
+
+	take_many(rig, blocks, 128);
+	page = white_page(rig, blocks[0]);
+	for (unsigned i = 0; i < 8; i++)
+		white_free(rig, 1, blocks[i]);
+	CHECK(local->notified == page);
+	offline(rig, 0);
+	CHECK(local->notified == NULL);
+	CHECK_EQUAL(page->used, 56);
+	CHECK_EQUAL(page->remote, remote_word(REMOTE_ABANDONED, 0));
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* The free of an abandoned page's last block releases it, and the one that
+ * makes an eighth of it free moves it to the front. */
+static void test_class_abandoned_free(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	void *a[64], *b[64];
+	struct page *full = abandoned(rig, a, 64);
+	struct page *other = abandoned(rig, b, 3);
+	size_t base = full->base;
+
+	CHECK(heap->abandoned[CLASS] == other);
+	for (unsigned i = 0; i < 8; i++) {
+		CHECK(heap->abandoned[CLASS] == other);
+		white_free(rig, i % 3, a[i]);
+		white_check(rig);
+	}
+	CHECK(heap->abandoned[CLASS] == full);
+	for (unsigned i = 8; i < 64; i++) {
+		CHECK(white_page(rig, a[i]) == full);
+		white_free(rig, i % 3, a[i]);
+	}
+	CHECK(map_find(heap, base) == NULL);
+	CHECK(heap->abandoned[CLASS] == other && other->next == other);
+	CHECK_EQUAL(heap->counters.live, 3 * SIZE);
+	white_check(rig);
+	for (unsigned i = 0; i < 3; i++)
+		white_free(rig, 2, b[i]);
+	CHECK(heap->abandoned[CLASS] == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Released: slices free and warm, map and heads without it. */
+static void test_class_release(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct page *page = white_page_whole(rig, CLASS);
+	uint32_t bit = slice_mask(page->first_slice, 1);
+
+	CHECK(page->chunk->heads & bit);
+	CHECK(!(page->chunk->free & bit));
+	fl_class_release(heap, page);
+	CHECK(!(page->chunk->heads & bit));
+	CHECK(page->chunk->free & page->chunk->warm & bit);
+	CHECK(map_find(heap, page->base) == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Pages without a block go, a few at a time, none twice for one number. */
+static void test_class_trim(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct local *local = heap->locals[0];
+	struct page *pages[10];
+	unsigned rounds = 0;
+
+	for (unsigned i = 0; i < 10; i++) {
+		pages[i] = white_page_whole(rig, CLASS);
+		if (i % 3 == 0)
+			white_pop(pages[i], 1);
+		fl_local_join(heap, local, pages[i]);
+	}
+	CHECK(fl_class_trim(heap, local, 1, 4));
+	rounds++;
+	while (fl_class_trim(heap, local, 1, 4))
+		rounds++;
+	/* Nine are queued. */
+	CHECK_EQUAL(rounds, 2);
+	for (unsigned i = 0; i < 10; i++)
+		CHECK_EQUAL(map_find(heap, pages[i]->base) == pages[i],
+			i % 3 == 0);
+	CHECK(!fl_class_trim(heap, local, 1, 1));
+	CHECK(fl_class_trim(heap, local, 2, 1));
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* The last block freed by somebody else: a trim sees it, current or not. */
+static void test_class_trim_folds(void)
+{
+	struct rig *rig = begin();
+	void *blocks[65];
+
+	take_many(rig, blocks, 65);
+	for (unsigned i = 0; i < 65; i++)
+		white_free(rig, 1, blocks[i]);
+	CHECK(white_page(rig, blocks[0]) && white_page(rig, blocks[64]));
+	CHECK(!fl_class_trim(
+		white_heap(rig), white_heap(rig)->locals[0], 1, 16));
+	CHECK(!white_page(rig, blocks[0]) && !white_page(rig, blocks[64]));
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Under NOWAIT: no lock is waited for, no provider called; slices that hold
+ * memory are used. */
+static void test_class_nowait(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	void *block, *others[64];
+	struct page *page;
+
+	CHECK(take_flags(rig, 0, FALLOW_NOWAIT) == NULL);
+	CHECK_EQUAL(rig->sim.calls, 1);
+	block = take(rig, 0);
+	page = white_page(rig, block);
+	white_pop(page, 3);
+	page->used = 0;
+	fl_local_leave(heap->locals[0], page);
+	fl_class_release(heap, page);
+	sim_nowait = true;
+	white_lock_hold(heap);
+	CHECK(take_flags(rig, 0, FALLOW_NOWAIT) == NULL);
+	white_lock_release(heap);
+	block = take_flags(rig, 0, FALLOW_NOWAIT);
+	CHECK(block != NULL && white_page(rig, block) == page);
+	/* Its next granule takes the provider. */
+	white_pop(page, 3);
+	CHECK(take_flags(rig, 0, FALLOW_NOWAIT) == NULL);
+	sim_nowait = false;
+	/* Nor is an abandoned page adopted without the lock. */
+	CHECK(abandoned(rig, others, 1)->place == PLACE_ABANDONED);
+	white_lock_hold(heap);
+	CHECK(take_flags(rig, 0, FALLOW_NOWAIT) == NULL);
+	white_lock_release(heap);
+	CHECK(take_flags(rig, 0, FALLOW_NOWAIT) != NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Without memory for a fresh page its slices go back, and slices are taken
+ * that hold a block's memory, though they are no better fit. */
+static void test_class_open_refused(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	uintptr_t there;
+	void *block;
+	struct run run;
+
+	CHECK(fallow_alloc(&rig->heap, 100) != NULL);
+	/* Four slices take a page of 64 KiB blocks; the first one holds memory,
+	 * in a chunk that is otherwise free. */
+	CHECK_EQUAL(fl_size_page_slices(size_class(SLICE_BYTES), true), 4);
+	run = white_slices(rig, CHUNK_SLICES);
+	there = run.chunk->base + 5 * SLICE_BYTES;
+	struct op op = white_op(rig, 0);
+	CHECK(fl_memory_populate(&op, there, SLICE_BYTES, false));
+	op_drop(&op);
+	fl_chunk_give(heap, run.chunk->base, CHUNK_SLICES);
+	white_check(rig);
+	rig->sim.refuse_from = rig->sim.calls + 1;
+	block = fallow_alloc(&rig->heap, SLICE_BYTES);
+	CHECK_EQUAL((uintptr_t)block, there);
+	CHECK_EQUAL(white_page(rig, block)->kind, PAGE_MEDIUM);
+	CHECK_EQUAL(rig->sim.refused, 1);
+	white_check(rig);
+	CHECK(fallow_alloc(&rig->heap, SLICE_BYTES) == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* No room for a chunk's records: the slices wait until there is. */
+static void test_class_open_tables(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct run run = white_slices(rig, CHUNK_SLICES);
+
+	fl_chunk_give(heap, run.chunk->base, CHUNK_SLICES);
+	/* As if another call kept all of it. */
+	heap->kept = (size_t)1 << 40;
+	CHECK(take_flags(rig, 0, FALLOW_NOWAIT) == NULL);
+	white_check(rig);
+	CHECK(take(rig, 0) != NULL);
+	CHECK_EQUAL(heap->kept, 0);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* The page remembers the largest alignment asked for. */
+static void test_class_loose(void)
+{
+	static const unsigned asked[] = { 0, 6, 5, 10, 0 };
+	static const unsigned kept[] = { 0, 6, 6, 10, 10 };
+	struct rig *rig = begin();
+
+	for (unsigned i = 0; i < 5; i++) {
+		struct op op = white_op(rig, 0);
+		bool clean;
+		void *block = fl_class_alloc(&op, CLASS, asked[i], &clean);
+
+		op_drop(&op);
+		CHECK_OR_RETURN(block != NULL);
+		CHECK_EQUAL(white_page(rig, block)->loose, kept[i]);
+	}
+	rig_end_now(rig, true);
+}
+
+const struct test tests[] = {
+	{ "class_current_first", test_class_current_first },
+	{ "class_queue_before_abandoned", test_class_queue_before_abandoned },
+	{ "class_abandoned_before_tail", test_class_abandoned_before_tail },
+	{ "class_adopt_fullest", test_class_adopt_fullest },
+	{ "class_adopt_folds", test_class_adopt_folds },
+	{ "class_offline", test_class_offline },
+	{ "class_offline_notified", test_class_offline_notified },
+	{ "class_abandoned_free", test_class_abandoned_free },
+	{ "class_release", test_class_release },
+	{ "class_trim", test_class_trim },
+	{ "class_trim_folds", test_class_trim_folds },
+	{ "class_nowait", test_class_nowait },
+	{ "class_open_refused", test_class_open_refused },
+	{ "class_open_tables", test_class_open_tables },
+	{ "class_loose", test_class_loose },
+	{ NULL, NULL },
+};

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A context's lists: which page is current, in what order others are queued,
+ * and the news that a full page has room again, by its owner's frees and by
+ * others'.
+ */
+#include "white.h"
+
+#define MIB ((size_t)1 << 20)
+/* 64 blocks a page, so an eighth of it is 8. */
+#define CLASS size_class(1024)
+
+static struct rig *begin(void)
+{
+	return rig_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 2);
+}
+
+static struct local *local_of(struct rig *rig)
+{
+	return white_heap(rig)->locals[0];
+}
+
+/* A page in the context's lists with so many blocks in use. */
+static struct page *joined(struct rig *rig, unsigned used)
+{
+	struct page *page = white_page_whole(rig, CLASS);
+
+	white_pop(page, used);
+	fl_local_join(white_heap(rig), local_of(rig), page);
+	return page;
+}
+
+/* A page among the full ones; another with 64 free blocks is current. */
+static struct page *full(struct rig *rig)
+{
+	struct page *page = joined(rig, 64);
+	struct page *other = joined(rig, 0);
+
+	CHECK(fl_local_refill(white_heap(rig), local_of(rig), CLASS));
+	CHECK(local_of(rig)->current[CLASS] == other);
+	CHECK_EQUAL(page->place, PLACE_FULL);
+	return page;
+}
+
+/* Frees a block of a page as its owner does, without what follows. */
+static void own_free(struct rig *rig, struct page *page, uint32_t index)
+{
+	struct block *block = white_block(page, index);
+
+	block->mark = block_mark(white_heap(rig), block);
+	block->next = page->free;
+	page->free = block;
+	page->used--;
+}
+
+/* Frees a block of a page as somebody else; returns the word. */
+static uint64_t other_free(struct rig *rig, struct page *page, uint32_t index)
+{
+	white_free(rig, 1, white_block(page, index));
+	return page->remote;
+}
+
+/* The first is current; others are queued, those with free blocks in front,
+ * the newest first, those without at the end. */
+static void test_local_join(void)
+{
+	struct rig *rig = begin();
+	struct local *local = local_of(rig);
+	struct page *first = joined(rig, 1);
+	struct page *second = joined(rig, 2);
+	struct page *third = joined(rig, 3);
+	struct page *none = white_page_new(rig, CLASS);
+
+	fl_local_join(white_heap(rig), local, none);
+	CHECK(local->current[CLASS] == first);
+	CHECK_EQUAL(first->place, PLACE_CURRENT);
+	CHECK_EQUAL(first->wake, UINT32_MAX);
+	CHECK(local->queue[CLASS] == third);
+	CHECK(third->next == second && second->next == none);
+	CHECK(none->next == third && third->prev == none);
+	CHECK_EQUAL(third->place, PLACE_QUEUE);
+	CHECK_EQUAL(third->wake, 0);
+	CHECK_EQUAL(third->owner, 0);
+	CHECK_EQUAL(remote_state(third->remote), REMOTE_OWNED);
+	CHECK(local->queue[CLASS + 1] == NULL);
+	rig_end_now(rig, true);
+}
+
+/* A page that leaves is nobody's, and what was beside it is linked. */
+static void test_local_leave(void)
+{
+	struct rig *rig = begin();
+	struct local *local = local_of(rig);
+	struct page *current = joined(rig, 1);
+	struct page *a = joined(rig, 1), *b = joined(rig, 1);
+	struct page *c = joined(rig, 1);
+
+	CHECK(local->queue[CLASS] == c);
+	fl_local_leave(local, b);
+	CHECK_EQUAL(b->owner, FALLOW_NO_CONTEXT);
+	CHECK_EQUAL(remote_state(b->remote), REMOTE_TRANSIT);
+	CHECK_EQUAL(b->place, PLACE_NONE);
+	CHECK(c->next == a && a->next == c && a->prev == c);
+	fl_local_leave(local, c);
+	CHECK(local->queue[CLASS] == a && a->next == a && a->prev == a);
+	fl_local_leave(local, a);
+	CHECK(local->queue[CLASS] == NULL);
+	fl_local_leave(local, current);
+	CHECK(local->current[CLASS] == &fl_page_none);
+	rig_end_now(rig, true);
+}
+
+/* Of the first four queued pages the fullest one becomes current; what is
+ * behind them is not looked at, nor is one without a free block taken. */
+static void test_local_refill_fullest(void)
+{
+	static const unsigned used[] = { 63, 50, 64, 10, 20 };
+	struct rig *rig = begin();
+	struct local *local = local_of(rig);
+	struct page *current = joined(rig, 64);
+	struct page *pages[5];
+
+	for (unsigned i = 0; i < 5; i++)
+		pages[i] = joined(rig, used[i]);
+	/* 20 10 50 63, and the one without a free block at the end. */
+	CHECK(local->queue[CLASS] == pages[4]);
+	CHECK(local->queue[CLASS]->prev == pages[2]);
+	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
+	CHECK(local->current[CLASS] == pages[0]);
+	CHECK_EQUAL(current->place, PLACE_FULL);
+	white_pop(pages[0], 1);
+	joined(rig, 5);
+	joined(rig, 6);
+	/* 6 5 20 10 50: the fifth is not compared. */
+	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
+	CHECK(local->current[CLASS] == pages[4]);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Without any other page the full one stays, unless somebody freed of it. */
+static void test_local_refill_own(void)
+{
+	struct rig *rig = begin();
+	struct local *local = local_of(rig);
+	struct page *page = joined(rig, 64);
+
+	CHECK(!fl_local_refill(white_heap(rig), local, CLASS));
+	CHECK(local->current[CLASS] == page);
+	other_free(rig, page, 7);
+	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
+	CHECK(local->current[CLASS] == page);
+	CHECK(page->free == white_block(page, 7));
+	CHECK_EQUAL(local->counters.remote_frees, 1);
+	rig_end_now(rig, true);
+}
+
+/* A page that ran out with a tail waits at the queue's end, and is found. */
+static void test_local_tail(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct local *local = local_of(rig);
+	struct page *tail = white_page_new(rig, CLASS);
+	struct page *other;
+
+	CHECK(fl_local_tail(local, CLASS) == NULL);
+	fl_local_join(heap, local, tail);
+	CHECK(fl_local_tail(local, CLASS) == tail);
+	other = joined(rig, 10);
+	CHECK(fl_local_refill(heap, local, CLASS));
+	CHECK(local->current[CLASS] == other);
+	CHECK_EQUAL(tail->place, PLACE_QUEUE);
+	CHECK(fl_local_tail(local, CLASS) == tail);
+	joined(rig, 63);
+	CHECK(fl_local_tail(local, CLASS) == tail);
+	fl_local_leave(local, tail);
+	CHECK(fl_local_tail(local, CLASS) == NULL);
+	rig_end_now(rig, true);
+}
+
+/* The owner's frees: an eighth of a full page, and not one less. */
+static void test_local_wake_eighth(void)
+{
+	struct rig *rig = begin();
+	struct local *local = local_of(rig);
+	struct page *page = full(rig);
+
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_FULL);
+	CHECK_EQUAL(page->wake, 64 - 8);
+	for (uint32_t i = 0; i < 8; i++)
+		own_free(rig, page, i);
+	CHECK_EQUAL(page->used, page->wake);
+	CHECK(!fl_local_wake(local, page));
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_OWNED);
+	CHECK(local->full[CLASS] == NULL && local->queue[CLASS] == page);
+	CHECK_EQUAL(page->wake, 0);
+	for (uint32_t i = 8; i < 64; i++)
+		own_free(rig, page, i);
+	CHECK(fl_local_wake(local, page));
+	CHECK_EQUAL(page->place, PLACE_NONE);
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_TRANSIT);
+	CHECK(local->queue[CLASS] == NULL);
+	rig_end_now(rig, true);
+}
+
+/* Through the public calls the same: the block that makes it an eighth. */
+static void test_local_wake_by_free(void)
+{
+	struct rig *rig = begin();
+	void *blocks[128];
+	struct page *page;
+
+	for (unsigned i = 0; i < 128; i++)
+		CHECK((blocks[i] = fallow_alloc(&rig->heap, 1024)) != NULL);
+	page = white_page(rig, blocks[0]);
+	CHECK(page == white_page(rig, blocks[63]));
+	for (unsigned i = 0; i < 8; i++) {
+		CHECK_EQUAL(page->place, PLACE_FULL);
+		fallow_free(&rig->heap, blocks[i]);
+	}
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Others' frees: the one that makes it an eighth notifies the owner, once; the
+ * page is the owner's to queue when it drains. */
+static void test_local_notify(void)
+{
+	struct rig *rig = begin();
+	struct local *local = local_of(rig);
+	struct page *page = full(rig);
+
+	for (uint32_t i = 0; i < 7; i++)
+		CHECK_EQUAL(remote_state(other_free(rig, page, i)),
+			REMOTE_FULL);
+	CHECK(local->notified == NULL);
+	for (uint32_t i = 7; i < 12; i++) {
+		CHECK_EQUAL(remote_state(other_free(rig, page, i)),
+			REMOTE_NOTIFIED);
+		CHECK(local->notified == page && page->notified_next == NULL);
+	}
+	CHECK_EQUAL(page->place, PLACE_FULL);
+	CHECK(!lock_held(&local->lock));
+	white_check(rig);
+	fl_local_drain(local);
+	CHECK(local->notified == NULL);
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	CHECK_EQUAL(page->used, 64 - 12);
+	CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* What was freed before it went among the full ones is not waited for. */
+static void test_local_full_freed_before(void)
+{
+	struct rig *rig = begin();
+	struct local *local = local_of(rig);
+	struct page *page = joined(rig, 64);
+	struct page *other;
+
+	other = joined(rig, 60);
+	/* Below an eighth it goes, and its word stays as it is. */
+	for (uint32_t i = 0; i < 8; i++)
+		CHECK_EQUAL(remote_state(other_free(rig, page, i)),
+			REMOTE_OWNED);
+	CHECK(local->notified == NULL);
+	/* The refill folds: it has a block, and stays. */
+	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
+	CHECK(local->current[CLASS] == page);
+	CHECK_EQUAL(page->used, 56);
+	white_pop(page, 8);
+	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
+	CHECK(local->current[CLASS] == other);
+	CHECK_EQUAL(page->place, PLACE_FULL);
+	rig_end_now(rig, true);
+}
+
+/* Notified, then queued by the owner's own frees, then filled again: the news
+ * find a page that is no longer among the full ones, or full once more. */
+static void test_local_notified_late(void)
+{
+	struct rig *rig = begin();
+	struct local *local = local_of(rig);
+	struct page *page = full(rig);
+
+	for (uint32_t i = 0; i < 8; i++)
+		other_free(rig, page, i);
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_NOTIFIED);
+	for (uint32_t i = 8; i < 16; i++)
+		own_free(rig, page, i);
+	CHECK(!fl_local_wake(local, page));
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_NOTIFIED);
+	white_check(rig);
+	for (uint32_t i = 16; i < 64; i++)
+		own_free(rig, page, i);
+	/* Nothing left but what the word holds. */
+	CHECK_EQUAL(page->used, 8);
+	fl_local_drain(local);
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	CHECK_EQUAL(page->used, 0);
+	CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* An empty page that others still have in `notified` does not go. */
+static void test_local_wake_notified_stays(void)
+{
+	struct rig *rig = begin();
+	struct local *local = local_of(rig);
+	struct page *page;
+
+	joined(rig, 0);
+	page = joined(rig, 0);
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	page->remote = remote_word(REMOTE_NOTIFIED, 0);
+	local->notified = page;
+	CHECK(!fl_local_wake(local, page));
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	fl_local_drain(local);
+	CHECK(fl_local_wake(local, page));
+	rig_end_now(rig, true);
+}
+
+/* live is a page's blocks as of when it was looked at; the peak stays. */
+static void test_local_account(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct page *page = joined(rig, 20);
+
+	CHECK_EQUAL(heap->counters.live, 20 * 1024);
+	white_pop(page, 10);
+	CHECK_EQUAL(heap->counters.live, 20 * 1024);
+	fl_local_account(heap, page);
+	CHECK_EQUAL(heap->counters.live, 30 * 1024);
+	for (uint32_t i = 0; i < 15; i++)
+		own_free(rig, page, i);
+	fl_local_account(heap, page);
+	fl_local_account(heap, page);
+	CHECK_EQUAL(heap->counters.live, 15 * 1024);
+	CHECK_EQUAL(heap->counters.live_peak, 30 * 1024);
+	rig_end_now(rig, true);
+}
+
+const struct test tests[] = {
+	{ "local_join", test_local_join },
+	{ "local_leave", test_local_leave },
+	{ "local_refill_fullest", test_local_refill_fullest },
+	{ "local_refill_own", test_local_refill_own },
+	{ "local_tail", test_local_tail },
+	{ "local_wake_eighth", test_local_wake_eighth },
+	{ "local_wake_by_free", test_local_wake_by_free },
+	{ "local_notify", test_local_notify },
+	{ "local_full_freed_before", test_local_full_freed_before },
+	{ "local_notified_late", test_local_notified_late },
+	{ "local_wake_notified_stays", test_local_wake_notified_stays },
+	{ "local_account", test_local_account },
+	{ NULL, NULL },
+};
