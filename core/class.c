@@ -19,6 +19,7 @@
  * heap->abandoned is in state ABANDONED exactly while it is linked there.
  */
 #include "class.h"
+#include "list.h"
 #include "region.h"
 
 /* How many abandoned pages of a class are compared. */
@@ -36,36 +37,13 @@ static bool heap_lock(struct op *op, struct fl_port_state *state)
 /* Links a page into heap->abandoned, in front or at the end. */
 static void abandoned_insert(struct heap *heap, struct page *page, bool end)
 {
-	struct page **head = &heap->abandoned[page->class];
-
 	page->place = PLACE_ABANDONED;
-	/* class_adopt() looks at the head without the lock. */
-	if (*head == NULL) {
-		page->next = page->prev = page;
-		fl_store_relaxed(head, page);
-		return;
-	}
-	page->next = *head;
-	page->prev = (*head)->prev;
-	page->prev->next = page;
-	page->next->prev = page;
-	if (!end)
-		fl_store_relaxed(head, page);
+	list_insert(&heap->abandoned[page->class], page, end);
 }
 
 static void abandoned_remove(struct heap *heap, struct page *page)
 {
-	struct page **head = &heap->abandoned[page->class];
-
-	if (page->next == page) {
-		fl_store_relaxed(head, NULL);
-	} else {
-		page->next->prev = page->prev;
-		page->prev->next = page->next;
-		if (*head == page)
-			fl_store_relaxed(head, page->next);
-	}
-	page->next = page->prev = NULL;
+	list_remove(&heap->abandoned[page->class], page);
 	page->place = PLACE_NONE;
 }
 
@@ -176,24 +154,13 @@ static struct page *slices_take(
 	return page;
 }
 
-/* Writes the slice map's entries of a page or span. */
-static void map_write(struct heap *heap, const struct page *page, bool present)
-{
-	size_t slice = (page->base - heap->base) >> FALLOW_SLICE_LOG2;
-	size_t n = page_slices(page);
-
-	for (; n > 0; n--, slice++)
-		fl_store_relaxed(&heap->map[slice],
-			present ? (struct page *)page : NULL);
-}
-
 void fl_class_release(struct heap *heap, struct page *page)
 {
 	struct fl_port_state state;
 
 	fl_assert(page->used == 0);
 	fl_local_account(heap, page);
-	map_write(heap, page, false);
+	map_write(heap, page->base, page_slices(page), NULL);
 	state = lock_take(&heap->lock);
 	page->chunk->heads &= ~slice_mask(page->first_slice, 1);
 	fl_chunk_give(heap, page->base, page_slices(page));
@@ -207,7 +174,7 @@ static bool page_open(struct op *op, struct page *page)
 		fl_class_release(op->heap, page);
 		return false;
 	}
-	map_write(op->heap, page, true);
+	map_write(op->heap, page->base, page_slices(page), page);
 	fl_page_form(op->heap, page);
 	fl_local_join(op->heap, op->local, page);
 	return true;

@@ -292,6 +292,17 @@ static inline struct page *map_find(const struct heap *heap, uintptr_t addr)
 	return fl_load_relaxed(&heap->map[slice]);
 }
 
+/* Makes the map name `page`, or nothing, for n slices from `addr`.  The caller
+ * holds the slices. */
+static inline void map_write(
+	struct heap *heap, uintptr_t addr, size_t n, struct page *page)
+{
+	size_t slice = (addr - heap->base) >> FALLOW_SLICE_LOG2;
+
+	for (; n > 0; n--, slice++)
+		fl_store_relaxed(&heap->map[slice], page);
+}
+
 /* What the second word of a free block holds. */
 static inline uintptr_t block_mark(const struct heap *heap, const void *block)
 {

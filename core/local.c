@@ -21,6 +21,8 @@
  * Nothing here drops the context or takes heap->lock.
  */
 #include "local.h"
+#include "list.h"
+#include "memory.h"
 
 /* How many queued pages are compared; see core/DESIGN.md. */
 #define CANDIDATES 4
@@ -34,51 +36,13 @@ static struct page **list_of(
 	return &local->queue[page->class];
 }
 
-/* Links the page in front of the list, or at its end. */
-static void list_insert(struct page **head, struct page *page, bool end)
-{
-	if (*head == NULL) {
-		page->next = page->prev = page;
-		*head = page;
-		return;
-	}
-	page->next = *head;
-	page->prev = (*head)->prev;
-	page->prev->next = page;
-	page->next->prev = page;
-	if (!end)
-		*head = page;
-}
-
-static void list_remove(struct page **head, struct page *page)
-{
-	if (page->next == page) {
-		*head = NULL;
-	} else {
-		page->next->prev = page->prev;
-		page->prev->next = page->next;
-		if (*head == page)
-			*head = page->next;
-	}
-	page->next = page->prev = NULL;
-}
-
 void fl_local_account(struct heap *heap, struct page *page)
 {
-	struct heap_counters *counters = &heap->counters;
-	size_t peak = fl_load_relaxed(&counters->live_peak);
-	size_t now;
-
 	if (page->used == page->accounted)
 		return;
-	fl_add_relaxed(&counters->live,
+	fl_memory_live(heap,
 		((size_t)page->used - page->accounted) * page->block_size);
 	page->accounted = page->used;
-	now = fl_load_relaxed(&counters->live);
-	/* A sum of others' late news can be below zero for a moment. */
-	while ((ptrdiff_t)now > (ptrdiff_t)peak &&
-		!fl_cas_release(&counters->live_peak, &peak, now))
-		;
 }
 
 /* Puts a page into the queue: one with free blocks first, else last. */

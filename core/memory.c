@@ -35,18 +35,31 @@ void fl_memory_called(struct local *local)
 		local->calling--;
 }
 
+/* Adds to a sum, and makes the peak at least what it then is. */
+static void sum_add(size_t *sum, size_t *peak, size_t bytes)
+{
+	size_t most = fl_load_relaxed(peak);
+	size_t now;
+
+	fl_add_relaxed(sum, bytes);
+	now = fl_load_relaxed(sum);
+	/* A sum of others' late news can be below zero for a moment. */
+	while ((ptrdiff_t)now > (ptrdiff_t)most &&
+		!fl_cas_release(peak, &most, now))
+		;
+}
+
 void fl_memory_count(struct heap *heap, size_t bytes)
 {
 	struct heap_counters *counters = &heap->counters;
-	size_t now, peak;
 
-	fl_add_relaxed(&counters->committed, bytes);
 	fl_add_relaxed(&counters->committed_total, bytes);
-	now = fl_load_relaxed(&counters->committed);
-	peak = fl_load_relaxed(&counters->committed_peak);
-	while (now > peak &&
-		!fl_cas_release(&counters->committed_peak, &peak, now))
-		;
+	sum_add(&counters->committed, &counters->committed_peak, bytes);
+}
+
+void fl_memory_live(struct heap *heap, size_t bytes)
+{
+	sum_add(&heap->counters.live, &heap->counters.live_peak, bytes);
 }
 
 unsigned fl_memory_commit(struct op *op, uintptr_t base, size_t size)

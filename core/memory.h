@@ -45,6 +45,9 @@ void fl_memory_mark(
 /* Counts bytes as committed: of blocks, pages and free slices. */
 void fl_memory_count(struct heap *heap, size_t bytes);
 
+/* Counts bytes as live, or (a negative number) as live no more. */
+void fl_memory_live(struct heap *heap, size_t bytes);
+
 /* Marks the begin and the end of a stretch outside the heap: a provider call
  * or a hook.  Between them a call by the same context is a re-entry, unless it
  * can be an interrupt handler's. */

@@ -22,16 +22,6 @@ static size_t slices_of(size_t size)
 	return (size + SLICE_BYTES - 1) >> FALLOW_SLICE_LOG2;
 }
 
-/* Writes the slice map's entries for n slices from `addr`. */
-static void map_write(
-	struct heap *heap, uintptr_t addr, size_t n, struct page *span)
-{
-	size_t slice = (addr - heap->base) >> FALLOW_SLICE_LOG2;
-
-	for (; n > 0; n--, slice++)
-		fl_store_relaxed(&heap->map[slice], span);
-}
-
 /* Makes the record that of a span without an owner. */
 static void span_init(struct page *span, struct run run, size_t size,
 	size_t align)
@@ -95,20 +85,6 @@ static void slices_give(struct heap *heap, struct page *span)
 	lock_leave(&heap->lock, state);
 }
 
-/* Counts bytes of spans as live, or as live no more. */
-static void span_account(struct heap *heap, size_t bytes)
-{
-	struct heap_counters *counters = &heap->counters;
-	size_t peak = fl_load_relaxed(&counters->live_peak);
-	size_t now;
-
-	fl_add_relaxed(&counters->live, bytes);
-	now = fl_load_relaxed(&counters->live);
-	while ((ptrdiff_t)now > (ptrdiff_t)peak &&
-		!fl_cas_release(&counters->live_peak, &peak, now))
-		;
-}
-
 void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero)
 {
 	struct heap *heap = op->heap;
@@ -133,7 +109,7 @@ void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero)
 		return NULL;
 	}
 	map_write(heap, span->base, slices_of(size), span);
-	span_account(heap, size);
+	fl_memory_live(heap, size);
 	return (void *)span->base;
 }
 
@@ -151,7 +127,7 @@ bool fl_span_free(struct op *op, struct page *span, uintptr_t addr)
 	if (!mine)
 		return false;
 	map_write(heap, addr, slices_of(span->span_size), NULL);
-	span_account(heap, (size_t)0 - span->span_size);
+	fl_memory_live(heap, (size_t)0 - span->span_size);
 	slices_give(heap, span);
 	return true;
 }
@@ -169,7 +145,7 @@ static void span_shrink(struct heap *heap, struct page *span, size_t size)
 	if (have > keep)
 		fl_chunk_give(heap, rest, have - keep);
 	lock_leave(&heap->lock, state);
-	span_account(heap, size - span->span_size);
+	fl_memory_live(heap, size - span->span_size);
 	fl_store_relaxed(&span->span_size, size);
 }
 
@@ -201,7 +177,7 @@ static bool span_grow(
 		return false;
 	}
 	map_write(heap, next, more, span);
-	span_account(heap, size - old);
+	fl_memory_live(heap, size - old);
 	fl_store_relaxed(&span->span_size, size);
 	return true;
 }
