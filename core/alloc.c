@@ -7,8 +7,9 @@
  * the context, with nothing read that could grow stale.
  *
  * When memory runs out: first this context's empty pages go back to their
- * chunks, which costs no provider call; then, where the call may wait,
- * fallow_collect() and the embedder's pressure hook; then NULL.
+ * chunks, which costs no provider call; then, where the call may wait, what
+ * fallow_collect() does; then a larger block serves, if there is a free one;
+ * then the embedder's pressure hook; then NULL.
  */
 #include "alloc.h"
 #include "class.h"
@@ -47,32 +48,60 @@ bool fl_op_begin(struct op *op, struct fallow *heap, unsigned flags,
 	return fl_op_legal(op);
 }
 
+/* The alignment asked for, log2; 0 if it was not asked for any. */
+static unsigned request_align_log2(const struct request *request)
+{
+	return request->align <= 16 ? 0
+				    : (unsigned)__builtin_ctzll(request->align);
+}
+
+/* Clears a block of a class, unless it is or need not be. */
+static void block_clear(
+	struct op *op, void *block, size_t size, bool clean)
+{
+	if (clean || !(op->flags & FALLOW_ZERO))
+		return;
+	/* The block is the caller's already. */
+	op_drop(op);
+	memset(block, 0, size);
+	op_rejoin(op);
+}
+
 /* A block of a class, or a span where no page for the class can be had. */
 static void *block_alloc(struct op *op, const struct request *request)
 {
 	bool zero = op->flags & FALLOW_ZERO;
-	unsigned align_log2 = request->align <= 16
-		? 0
-		: (unsigned)__builtin_ctzll(request->align);
 	unsigned class = request->class;
 	bool clean;
 	void *block;
 
 	if (class == CLASS_NONE)
 		return fl_span_alloc(op, request->size, request->align, zero);
-	block = fl_class_alloc(op, class, align_log2, &clean);
+	block = fl_class_alloc(
+		op, class, request_align_log2(request), &clean);
 	/* A page of many slices may not fit where the block alone does. */
 	if (block == NULL && class >= CLASS_FIRST_MEDIUM)
 		return fl_span_alloc(
 			op, class_size(class), request->align, zero);
-	if (block == NULL)
+	if (block != NULL)
+		block_clear(op, block, class_size(class), clean);
+	return block;
+}
+
+/* A larger block, where none of the right size is to be had. */
+static void *block_borrow(struct op *op, const struct request *request)
+{
+	bool clean;
+	void *block;
+
+	if (request->class == CLASS_NONE)
 		return NULL;
-	if (zero && !clean) {
-		/* The block is the caller's already. */
-		op_drop(op);
-		memset(block, 0, class_size(class));
-		op_rejoin(op);
-	}
+	block = fl_class_borrow(
+		op, request->class, request_align_log2(request), &clean);
+	if (block != NULL)
+		block_clear(op, block,
+			map_find(op->heap, (uintptr_t)block)->block_size,
+			clean);
 	return block;
 }
 
@@ -88,24 +117,12 @@ static void local_trim(struct op *op)
 		;
 }
 
-/* One more way to find memory; returns whether it is worth trying again. */
-static bool pressure_relieve(
-	struct op *op, const struct request *request, unsigned attempt)
+/* Asks the embedder for memory; returns whether it is worth trying again. */
+static bool pressure_call(struct op *op, const struct request *request)
 {
 	struct heap *heap = op->heap;
 	bool again;
 
-	if (attempt == 0) {
-		local_trim(op);
-		return true;
-	}
-	if ((op->flags & (FALLOW_NORECLAIM | FALLOW_NOWAIT)) ||
-		!op_may_wait(op))
-		return false;
-	if (attempt == 1) {
-		fl_collect(op);
-		return true;
-	}
 	if (heap->pressure == NULL)
 		return false;
 	op_drop(op);
@@ -114,20 +131,37 @@ static bool pressure_relieve(
 	return again;
 }
 
+/* Every way to a block, the cheapest for everybody first. */
+static void *block_find(struct op *op, const struct request *request)
+{
+	bool reclaim = !(op->flags & (FALLOW_NORECLAIM | FALLOW_NOWAIT)) &&
+		op_may_wait(op);
+	void *block = block_alloc(op, request);
+
+	if (block != NULL || (op->flags & FLAG_OPTIONAL))
+		return block;
+	local_trim(op);
+	block = block_alloc(op, request);
+	if (block == NULL && reclaim) {
+		fl_collect(op);
+		block = block_alloc(op, request);
+	}
+	if (block == NULL)
+		block = block_borrow(op, request);
+	while (block == NULL && reclaim && pressure_call(op, request))
+		block = block_alloc(op, request);
+	return block;
+}
+
 void *fl_alloc_slow(struct op *op, const struct request *request)
 {
 	void *block;
-	unsigned attempt;
 
 	if (!fl_op_legal(op))
 		return NULL;
 	counter_add(&op->local->counters.slow_paths, 1);
-	for (attempt = 0;; attempt++) {
-		block = block_alloc(op, request);
-		if (block != NULL || !pressure_relieve(op, request, attempt))
-			break;
-	}
-	if (block == NULL)
+	block = block_find(op, request);
+	if (block == NULL && !(op->flags & FLAG_OPTIONAL))
 		counter_add(&op->local->counters.failures, 1);
 	op_drop(op);
 	return block;

@@ -7,6 +7,10 @@
 
 #pragma GCC visibility push(hidden)
 
+/* A flag of our own: the caller has a block that will do, so only one of the
+ * right size is worth having, and not much trouble. */
+#define FLAG_OPTIONAL (1u << 31)
+
 /* What an allocation wants. */
 struct request {
 	size_t size;

@@ -224,6 +224,39 @@ void *fl_class_alloc(
 	}
 }
 
+void *fl_class_borrow(
+	struct op *op, unsigned class, unsigned align_log2, bool *clean)
+{
+	enum page_kind kind = class_kind(class);
+	/* What a block of the right class would be aligned to. */
+	size_t align = class_size(class) & (0 - class_size(class));
+
+	if (align < (size_t)1 << align_log2)
+		align = (size_t)1 << align_log2;
+	for (class++; class < CLASS_COUNT && class_kind(class) == kind;
+		class++) {
+		struct page *page;
+		void *block;
+
+		if (class_size(class) % align != 0)
+			continue;
+		page = op->local->current[class];
+		if (page_free_count(page) == 0 &&
+			!fl_local_refill(op->heap, op->local, class))
+			continue;
+		page = op->local->current[class];
+		block = page_pop(page, clean);
+		if (block == NULL)
+			continue;
+		/* A sized free will name less than half of the block. */
+		if (fl_load_relaxed(&page->loose) <= align_log2)
+			fl_store_relaxed(&page->loose,
+				(uint8_t)(align_log2 > 0 ? align_log2 : 1));
+		return block;
+	}
+	return NULL;
+}
+
 /* Hands a page that the context owns to whoever needs it; an empty one is
  * released.  Under local->lock; the page is not NOTIFIED. */
 static void page_abandon(

@@ -15,6 +15,14 @@
 void *fl_class_alloc(
 	struct op *op, unsigned class, unsigned align_log2, bool *clean);
 
+/*
+ * A free block of this context's in a larger class with the same kind of page,
+ * where none of the right class can be had; NULL if there is none.  Calls
+ * nobody.
+ */
+void *fl_class_borrow(
+	struct op *op, unsigned class, unsigned align_log2, bool *clean);
+
 /* The page, empty and in TRANSIT, goes: its slices are free afterwards. */
 void fl_class_release(struct heap *heap, struct page *page);
 

@@ -58,6 +58,8 @@ static void *block_move(struct op *op, void *p, struct page *page, size_t size)
 
 	/* The new block's begin is copied over, so only its end is cleared. */
 	op->flags &= ~(unsigned)FALLOW_ZERO;
+	if (size <= usable)
+		op->flags |= FLAG_OPTIONAL;
 	new = fl_alloc_aligned(op, align, size);
 	if (new == NULL && size <= usable) {
 		/* Too small for this block from now on, but it is one; a sized

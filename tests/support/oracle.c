@@ -318,10 +318,10 @@ static bool block_new_plain(
 	if (!block_new(oracle, p, ALIGN_MIN, size, flags))
 		return false;
 	usable = oracle->blocks[oracle_last(oracle)].usable;
-	/* Or a span, where no page for the class could be had. */
+	/* Where memory may run out, what is left may be larger. */
 	EXPECT(oracle, usable == good ||
-			(size > 8192 &&
-				usable == ((good + 4095) & ~(size_t)4095)),
+			(usable > good && (oracle->may_fail ||
+						  (flags & FALLOW_NOWAIT))),
 		usable, good);
 	EXPECT(oracle, launder(p) % natural_align(good) == 0, launder(p),
 		natural_align(good));

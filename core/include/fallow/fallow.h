@@ -254,8 +254,9 @@ void fallow_free_sized(struct fallow *heap, void *p, size_t size);
 size_t fallow_usable_size(struct fallow *heap, const void *p);
 
 /* Returns the usable size of a block that fallow_alloc(size) returns; 0 iff
- * `size` is above FALLOW_SIZE_MAX.  Only where no page of the block's class can
- * be had is a block above 8 KiB larger: rounded up to granules. */
+ * `size` is above FALLOW_SIZE_MAX.  Only where memory has run out, or with
+ * FALLOW_NOWAIT, is a block larger: rounded up to granules, or one of a larger
+ * class. */
 size_t fallow_good_size(size_t size) __attribute__((const));
 
 /* Whether the address is in a page or span of this heap.  Context: any. */
