@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Spans: their slices, their entries in the slice map, growing and shrinking
+ * where they are, and who frees one.
+ */
+#include <string.h>
+
+#include "span.h"
+#include "white.h"
+
+#define MIB ((size_t)1 << 20)
+#define SIZE ((size_t)600 * 1024) /* 9 slices and 6 granules of a tenth */
+
+static struct rig *begin(void)
+{
+	return rig_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 2);
+}
+
+static void *take_flags(
+	struct rig *rig, size_t size, size_t align, unsigned flags)
+{
+	struct op op = white_op(rig, 0);
+	void *p;
+
+	op.flags = flags;
+	p = fl_span_alloc(&op, size, align, flags & FALLOW_ZERO);
+	op_drop(&op);
+	return p;
+}
+
+static void *take(struct rig *rig, size_t size)
+{
+	return take_flags(rig, size, 16, 0);
+}
+
+static bool resize(struct rig *rig, void *p, size_t size, unsigned flags)
+{
+	struct op op = white_op(rig, 0);
+	bool done;
+
+	op.flags = flags;
+	done = fl_span_resize(
+		&op, white_page(rig, p), size, flags & FALLOW_ZERO);
+	op_drop(&op);
+	return done;
+}
+
+static bool give(struct rig *rig, struct page *span, uintptr_t addr)
+{
+	struct op op = white_op(rig, 0);
+	bool done = fl_span_free(&op, span, addr);
+
+	op_drop(&op);
+	return done;
+}
+
+/* How many slices from p on the map says are this span's. */
+static size_t mapped(struct rig *rig, const void *p, const struct page *span)
+{
+	size_t n = 0;
+
+	while (n < 1000 && map_find(white_heap(rig), (uintptr_t)p + n * SLICE_BYTES) ==
+		span)
+		n++;
+	return n;
+}
+
+static void test_span_alloc(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	char *p = take(rig, SIZE - 100);
+	struct page *span = white_page(rig, p);
+
+	CHECK_OR_RETURN(p != NULL);
+	CHECK_EQUAL(span->kind, PAGE_SPAN);
+	CHECK_EQUAL(span->span_size, SIZE);
+	CHECK_EQUAL(span->base, (uintptr_t)p);
+	CHECK_EQUAL(span->owner, FALLOW_NO_CONTEXT);
+	CHECK_EQUAL(page_slices(span), 10);
+	CHECK_EQUAL(mapped(rig, p, span), 10);
+	CHECK_EQUAL(span->chunk->heads, slice_mask(span->first_slice, 1));
+	CHECK(fl_memory_populated(heap, span->base, SIZE));
+	CHECK(!fl_memory_populated(heap, span->base + SIZE, GRANULE_BYTES));
+	CHECK_EQUAL(heap->counters.live, SIZE);
+	/* The smallest there is. */
+	p = take(rig, 0);
+	CHECK_EQUAL(white_page(rig, p)->span_size, GRANULE_BYTES);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+static void test_span_align(void)
+{
+	struct rig *rig = begin();
+
+	for (size_t align = 16; align <= 8 * MIB; align *= 2) {
+		char *p = take_flags(rig, GRANULE_BYTES, align, 0);
+
+		CHECK_OR_RETURN(p != NULL);
+		CHECK_EQUAL((uintptr_t)p % align, 0);
+		if (align > 16)
+			CHECK_EQUAL((size_t)1 << white_page(rig, p)->loose,
+				align);
+	}
+	CHECK(take_flags(rig, GRANULE_BYTES, 64 * MIB * 2, 0) == NULL);
+	CHECK(take_flags(rig, GRANULE_BYTES, (size_t)1 << 63, 0) == NULL);
+	CHECK(take(rig, SIZE_MAX) == NULL);
+	CHECK(take(rig, SIZE_MAX - GRANULE_BYTES) == NULL);
+	CHECK(take(rig, (size_t)1 << 47) == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* One of several chunks; its last chunk's rest is for others. */
+static void test_span_across_chunks(void)
+{
+	struct rig *rig = begin();
+	char *p = take(rig, 5 * MIB + 1);
+	struct page *span = white_page(rig, p);
+
+	CHECK_OR_RETURN(p != NULL);
+	CHECK_EQUAL(mapped(rig, p, span), 81);
+	white_check(rig);
+	CHECK(give(rig, span, (uintptr_t)p));
+	CHECK(mapped(rig, p, NULL) >= 81);
+	CHECK_EQUAL(white_heap(rig)->counters.live, 0);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Freed once, from its begin alone. */
+static void test_span_free(void)
+{
+	struct rig *rig = begin();
+	char *p = take(rig, SIZE);
+	struct page *span = white_page(rig, p);
+	struct page *other;
+
+	CHECK(!give(rig, span, (uintptr_t)p + SLICE_BYTES));
+	CHECK(!give(rig, span, (uintptr_t)p + 16));
+	CHECK_EQUAL(mapped(rig, p, span), 10);
+	CHECK(give(rig, span, (uintptr_t)p));
+	CHECK(!give(rig, span, (uintptr_t)p));
+	CHECK_EQUAL(span->chunk->heads, 0);
+	white_check(rig);
+	/* A span in its stead is not what the pointer meant, if it begins
+	 * elsewhere. */
+	take(rig, SLICE_BYTES);
+	other = white_page(rig, take(rig, SIZE));
+	CHECK(other != NULL && other->base != (uintptr_t)p);
+	CHECK(!give(rig, other, (uintptr_t)p));
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Granules come and go inside a slice, slices behind it. */
+static void test_span_resize(void)
+{
+	static const size_t sizes[] = { SIZE + 1, SLICE_BYTES * 10,
+		SLICE_BYTES * 10 + 1, 3 * MIB, 3 * MIB - 1, SIZE, 524289,
+		20 * MIB, 1 };
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	char *p = take(rig, 24 * MIB);
+	struct page *span;
+
+	/* All of that is opened now, and free behind p. */
+	CHECK(give(rig, white_page(rig, p), (uintptr_t)p));
+	CHECK(take(rig, SIZE) != NULL);
+	p = take(rig, SIZE);
+	span = white_page(rig, p);
+	CHECK(give(rig, white_page(rig, p - 10 * SLICE_BYTES),
+		(uintptr_t)p - 10 * SLICE_BYTES));
+	memset(p, 0x33, SIZE);
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t size = align_up(sizes[i], GRANULE_BYTES);
+
+		CHECK(resize(rig, p, sizes[i], 0));
+		CHECK_EQUAL(span->span_size, size);
+		CHECK_EQUAL(mapped(rig, p, span),
+			(size + SLICE_BYTES - 1) / SLICE_BYTES);
+		CHECK(fl_memory_populated(heap, span->base, size));
+		CHECK_EQUAL(heap->counters.live, size);
+		CHECK_EQUAL(p[0], 0x33);
+		white_check(rig);
+	}
+	CHECK_EQUAL(span->span_size, GRANULE_BYTES);
+	CHECK(!resize(rig, p, SIZE_MAX, 0));
+	CHECK(!resize(rig, p, (size_t)1 << 47, 0));
+	rig_end_now(rig, true);
+}
+
+/* A neighbour stops it; inside the last slice it can still grow. */
+static void test_span_grow_blocked(void)
+{
+	struct rig *rig = begin();
+	char *p = take(rig, SIZE);
+	char *q = take(rig, SIZE);
+	struct page *span = white_page(rig, p);
+
+	CHECK_EQUAL((uintptr_t)q, (uintptr_t)p + 10 * SLICE_BYTES);
+	CHECK(!resize(rig, p, SLICE_BYTES * 10 + 1, 0));
+	CHECK_EQUAL(span->span_size, SIZE);
+	white_check(rig);
+	CHECK(resize(rig, p, SLICE_BYTES * 10, 0));
+	CHECK(!resize(rig, p, SLICE_BYTES * 11, 0));
+	CHECK(give(rig, white_page(rig, q), (uintptr_t)q));
+	CHECK(resize(rig, p, SLICE_BYTES * 11, 0));
+	CHECK_EQUAL(mapped(rig, p, span), 11);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* No memory for the rest: the span is as it was, and the slices free. */
+static void test_span_grow_refused(void)
+{
+	struct rig *rig = begin();
+	char *p = take(rig, SIZE);
+	struct page *span = white_page(rig, p);
+	size_t free_before = span->chunk->free;
+
+	memset(p, 0x44, SIZE);
+	rig->sim.refuse_from = rig->sim.calls + 1;
+	CHECK(!resize(rig, p, SLICE_BYTES * 12, 0));
+	CHECK_EQUAL(span->span_size, SIZE);
+	CHECK_EQUAL(span->chunk->free, free_before);
+	CHECK_EQUAL(mapped(rig, p, span), 10);
+	CHECK_EQUAL(white_heap(rig)->counters.live, SIZE);
+	white_check(rig);
+	CHECK(take(rig, SIZE) == NULL);
+	white_check(rig);
+	rig->sim.refuse_from = 0;
+	CHECK(!resize(rig, p, SLICE_BYTES * 12, FALLOW_NOWAIT));
+	white_lock_hold(white_heap(rig));
+	CHECK(!resize(rig, p, SIZE + GRANULE_BYTES, FALLOW_NOWAIT));
+	CHECK(take_flags(rig, SIZE, 16, FALLOW_NOWAIT) == NULL);
+	white_lock_release(white_heap(rig));
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Zero where asked for, of memory that was used before. */
+static void test_span_zero(void)
+{
+	struct rig *rig = begin();
+	char *p = take(rig, SIZE);
+	size_t i, sum = 0;
+
+	memset(p, 0x55, SIZE);
+	CHECK(give(rig, white_page(rig, p), (uintptr_t)p));
+	CHECK(take_flags(rig, SIZE - 5 * SLICE_BYTES, 16, FALLOW_ZERO) == p);
+	for (i = 0; i < SIZE - 5 * SLICE_BYTES; i++)
+		sum += p[i] != 0;
+	CHECK_EQUAL(sum, 0);
+	/* And of the slices behind it, dirty still. */
+	memset(p, 0x66, SIZE - 5 * SLICE_BYTES);
+	CHECK(resize(rig, p, SIZE, FALLOW_ZERO));
+	for (i = 0; i < SIZE; i++)
+		sum += p[i] != (i < SIZE - 5 * SLICE_BYTES ? 0x66 : 0);
+	CHECK_EQUAL(sum, 0);
+	rig_end_now(rig, true);
+}
+
+/* No room for a chunk's records: the slices go back, and are had later. */
+static void test_span_tables(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct run run = white_slices(rig, CHUNK_SLICES);
+
+	fl_chunk_give(heap, run.chunk->base, CHUNK_SLICES);
+	heap->kept = (size_t)1 << 40;
+	CHECK(take_flags(rig, SIZE, 16, FALLOW_NOWAIT) == NULL);
+	white_check(rig);
+	CHECK(take(rig, SIZE) != NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+const struct test tests[] = {
+	{ "span_alloc", test_span_alloc },
+	{ "span_align", test_span_align },
+	{ "span_across_chunks", test_span_across_chunks },
+	{ "span_free", test_span_free },
+	{ "span_resize", test_span_resize },
+	{ "span_grow_blocked", test_span_grow_blocked },
+	{ "span_grow_refused", test_span_grow_refused },
+	{ "span_zero", test_span_zero },
+	{ "span_tables", test_span_tables },
+	{ NULL, NULL },
+};
