@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The checker names what is broken: for each invariant of fallow_check() a
+ * small heap in which exactly that one is broken by hand, and is whole again
+ * when that is undone.
+ */
+#include <string.h>
+
+#include "white.h"
+
+#define MIB ((size_t)1 << 20)
+
+/* A heap with one of everything, and what is where in it. */
+struct scene {
+	struct rig *rig;
+	struct heap *heap;
+	struct local *local;
+	/* Of 1 KiB blocks: 64 in use and 62 free in turns, two current. */
+	struct page *full, *queued, *queued_too, *current;
+	struct page *medium, *abandoned, *span;
+	struct chunk *chunk;
+	void *block; /* free, of `queued` */
+};
+
+/* Bytes that were changed, to be put back in reverse order. */
+struct poke {
+	void *at;
+	size_t size;
+	unsigned char old[8];
+};
+
+static struct poke pokes[8];
+static unsigned poke_count;
+
+/* Notes what *at is, so that it can be changed. */
+static void keep(void *at, size_t size)
+{
+	struct poke *poke = &pokes[poke_count++];
+
+	poke->at = at;
+	poke->size = size;
+	memcpy(poke->old, at, size);
+}
+
+static void pokes_undo(void)
+{
+	while (poke_count > 0) {
+		struct poke *poke = &pokes[--poke_count];
+
+		memcpy(poke->at, poke->old, poke->size);
+	}
+}
+
+/* Changes a field, for now. */
+#define SET(field, value) \
+	do { \
+		keep(&(field), sizeof(field)); \
+		(field) = (value); \
+	} while (0)
+
+/* Allocates n blocks; returns the page of the last. */
+static struct page *blocks_take(
+	struct rig *rig, void **blocks, unsigned n, size_t size)
+{
+	for (unsigned i = 0; i < n; i++)
+		CHECK((blocks[i] = fallow_alloc(&rig->heap, size)) != NULL);
+	return white_page(rig, blocks[n - 1]);
+}
+
+static void scene_begin(struct scene *scene)
+{
+	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 2);
+	void *blocks[4 * 64], *other[1];
+
+	scene->rig = rig;
+	scene->heap = white_heap(rig);
+	scene->local = scene->heap->locals[0];
+	blocks_take(rig, other, 1, 2048);
+	fallow_offline(&rig->heap);
+	scene->abandoned = white_page(rig, other[0]);
+	scene->current = blocks_take(rig, blocks, 3 * 64 + 1, 1024);
+	scene->full = white_page(rig, blocks[0]);
+	scene->queued = white_page(rig, blocks[64]);
+	scene->queued_too = white_page(rig, blocks[128]);
+	for (unsigned i = 64; i < 192; i += 2)
+		fallow_free(&rig->heap, blocks[i]);
+	scene->block = blocks[64];
+	scene->medium = blocks_take(rig, other, 1, 20000);
+	scene->span = blocks_take(rig, other, 1, 600000);
+	scene->chunk = scene->full->chunk;
+	white_check(rig);
+}
+
+static void break_free_present(struct scene *s)
+{
+	SET(s->chunk->present, s->chunk->present & (s->chunk->free - 1));
+}
+
+static void break_heads(struct scene *s)
+{
+	SET(s->chunk->heads, s->chunk->heads | s->chunk->free);
+}
+
+static void break_warm(struct scene *s)
+{
+	SET(s->chunk->warm, s->chunk->heads);
+}
+
+static void break_bin(struct scene *s)
+{
+	SET(s->chunk->bin, (uint8_t)(s->chunk->bin - 1));
+}
+
+static void break_bin_list(struct scene *s)
+{
+	SET(s->heap->bins[s->chunk->bin], NULL);
+}
+
+static void break_map_free(struct scene *s)
+{
+	size_t first = (s->chunk->base - s->heap->base) >> FALLOW_SLICE_LOG2;
+
+	SET(s->heap->map[first + (unsigned)__builtin_ctz(s->chunk->free)],
+		s->full);
+}
+
+/* Slices that the region does not have: at the window's head. */
+static void break_populated_present(struct scene *s)
+{
+	struct chunk *first = s->heap->chunks[0];
+	unsigned absent = (unsigned)__builtin_ctz(~first->present);
+
+	SET(first->populated[absent], 1);
+}
+
+static void break_pending(struct scene *s)
+{
+	SET(s->chunk->pending[s->abandoned->first_slice], 0x8000);
+}
+
+static void break_class_size(struct scene *s)
+{
+	SET(s->medium->block_size, s->medium->block_size - 16);
+}
+
+static void break_class_slices(struct scene *s)
+{
+	SET(s->full->slices, 0);
+}
+
+static void break_used(struct scene *s)
+{
+	SET(s->full->used, s->full->used + 1u);
+}
+
+static void break_formed(struct scene *s)
+{
+	SET(s->full->formed, (uint16_t)(s->full->formed + 1));
+}
+
+static void break_formed_end(struct scene *s)
+{
+	SET(s->full->formed_end, s->full->formed_end - 16);
+}
+
+static void break_committed(struct scene *s)
+{
+	SET(s->full->committed, s->full->committed - 1);
+}
+
+static void break_committed_populated(struct scene *s)
+{
+	SET(s->abandoned->committed,
+		s->abandoned->committed + (uint32_t)GRANULE_BYTES);
+}
+
+/* One more remote free than blocks in use. */
+static void break_remote(struct scene *s)
+{
+	SET(s->abandoned->remote,
+		s->abandoned->remote + ((uint64_t)2 << 16));
+}
+
+static void break_state(struct scene *s)
+{
+	SET(s->full->remote, remote_with(s->full->remote, REMOTE_OWNED));
+}
+
+static void break_state_queue(struct scene *s)
+{
+	SET(s->queued->remote, remote_with(s->queued->remote, REMOTE_FULL));
+}
+
+static void break_state_none(struct scene *s)
+{
+	SET(s->current->place, PLACE_NONE);
+}
+
+static void break_state_abandoned(struct scene *s)
+{
+	SET(s->abandoned->owner, 1);
+}
+
+static void break_list_interior(struct scene *s)
+{
+	SET(s->queued->free, (void *)((char *)s->queued->free + 16));
+}
+
+/* Makes the page's blocks end after n of them. */
+static void formed_set(struct page *page, unsigned n)
+{
+	SET(page->formed, (uint16_t)n);
+	SET(page->formed_end, n * page->block_size);
+}
+
+static void break_list_unformed(struct scene *s)
+{
+	formed_set(s->current, s->current->formed - 1u);
+	SET(s->current->used, 0);
+}
+
+static void break_list_bits(struct scene *s)
+{
+	SET(s->medium->bits, s->medium->bits | (uint64_t)1 << 20);
+}
+
+static void break_mark(struct scene *s)
+{
+	struct block *block = s->block;
+
+	SET(block->mark, 0);
+}
+
+/* A circle of free blocks ends the walk too. */
+static void break_once(struct scene *s)
+{
+	struct block *block = s->block;
+
+	SET(block->next, s->queued->free);
+}
+
+/* Free at its owner and by another. */
+static void break_once_bits(struct scene *s)
+{
+	uint64_t bit = (uint64_t)1 << 1;
+
+	formed_set(s->medium, 2);
+	SET(s->medium->committed, s->medium->block_size * 2);
+	SET(s->medium->bits, s->medium->bits | bit);
+	SET(s->medium->used, 1);
+	SET(s->medium->remote, s->medium->remote | bit);
+}
+
+static void break_sum(struct scene *s)
+{
+	SET(s->queued->used, s->queued->used - 1);
+}
+
+static void break_base(struct scene *s)
+{
+	SET(s->span->base, s->span->base + SLICE_BYTES);
+}
+
+static void break_chunk(struct scene *s)
+{
+	SET(s->full->chunk, NULL);
+}
+
+static void break_map(struct scene *s)
+{
+	size_t slice = (s->span->base - s->heap->base) >> FALLOW_SLICE_LOG2;
+
+	SET(s->heap->map[slice + 1], s->full);
+}
+
+static void break_span_populated(struct scene *s)
+{
+	SET(s->span->chunk->populated[s->span->first_slice + 2], 0xfff7);
+}
+
+static void break_list_place(struct scene *s)
+{
+	SET(s->queued->place, PLACE_FULL);
+	SET(s->queued->remote, remote_with(s->queued->remote, REMOTE_NOTIFIED));
+}
+
+static void break_list_class(struct scene *s)
+{
+	SET(s->local->full[0], s->full);
+}
+
+static void break_list_owner(struct scene *s)
+{
+	SET(s->full->owner, 1);
+}
+
+static void break_abandoned_class(struct scene *s)
+{
+	SET(s->heap->abandoned[1], s->abandoned);
+}
+
+static void break_links(struct scene *s)
+{
+	SET(s->queued->prev, s->queued);
+}
+
+static void break_lock(struct scene *s)
+{
+	SET(s->heap->lock.next, s->heap->lock.next + 1);
+}
+
+static void break_growing(struct scene *s)
+{
+	SET(s->heap->growing, true);
+}
+
+static void break_lock_local(struct scene *s)
+{
+	SET(s->heap->locals[1]->lock.next, 1u);
+}
+
+static void break_calling(struct scene *s)
+{
+	SET(s->local->calling, 1);
+}
+
+static void break_current(struct scene *s)
+{
+	SET(s->local->current[3], s->current);
+}
+
+static void break_current_owner(struct scene *s)
+{
+	SET(s->current->owner, 1);
+}
+
+static void break_notified(struct scene *s)
+{
+	SET(s->local->notified, s->full);
+}
+
+static void break_notified_owner(struct scene *s)
+{
+	SET(s->full->remote, remote_with(s->full->remote, REMOTE_NOTIFIED));
+	SET(s->heap->locals[1]->notified, s->full);
+}
+
+/* Owned by a context and in none of its lists. */
+static void break_one_list(struct scene *s)
+{
+	SET(s->local->full[s->full->class], NULL);
+}
+
+static void break_committed_sum(struct scene *s)
+{
+	SET(s->heap->counters.committed,
+		s->heap->counters.committed + GRANULE_BYTES);
+}
+
+static void break_free_chunks(struct scene *s)
+{
+	SET(s->heap->free_chunks, s->heap->free_chunks + 1);
+}
+
+static void break_warm_slices(struct scene *s)
+{
+	SET(s->heap->warm_slices, s->heap->warm_slices + 1);
+}
+
+static void break_page_none(struct scene *s)
+{
+	(void)s;
+	SET(fl_page_none.used, 1);
+}
+
+static const struct {
+	const char *invariant;
+	void (*breaks)(struct scene *scene);
+} cases[] = {
+	{ "free slices are present", break_free_present },
+	{ "a page or span begins in slices that are not free", break_heads },
+	{ "warm slices are free", break_warm },
+	{ "bin == the longest run of free slices", break_bin },
+	{ "a chunk with free slices is in its bin's list", break_bin_list },
+	{ "the slice map names what is not free", break_map_free },
+	{ "populated granules are present", break_populated_present },
+	{ "pending granules are populated", break_pending },
+	{ "a page's blocks are those of its class", break_class_size },
+	{ "a page's blocks are those of its class", break_class_slices },
+	{ "used <= formed <= capacity", break_used },
+	{ "used <= formed <= capacity", break_formed },
+	{ "formed_end == formed * block_size", break_formed_end },
+	{ "formed blocks lie in the committed prefix", break_committed },
+	{ "the committed prefix is populated", break_committed_populated },
+	{ "remote frees were in use", break_remote },
+	{ "state and place agree", break_state },
+	{ "state and place agree", break_state_queue },
+	{ "state and place agree", break_state_none },
+	{ "state and place agree", break_state_abandoned },
+	{ "a free list holds formed blocks of its page", break_list_interior },
+	{ "a free list holds formed blocks of its page", break_list_unformed },
+	{ "a free list holds formed blocks of its page", break_list_bits },
+	{ "a free block carries its mark", break_mark },
+	{ "a block is on one list once", break_once },
+	{ "a block is on one list once", break_once_bits },
+	{ "used + free + holed + pending == formed", break_sum },
+	{ "a record says where it is", break_base },
+	{ "a record says where it is", break_chunk },
+	{ "the slice map names the page of each slice", break_map },
+	{ "a span is populated", break_span_populated },
+	{ "a list holds its context's pages of its class", break_list_place },
+	{ "a list holds its context's pages of its class", break_list_class },
+	{ "a list holds its context's pages of its class", break_list_owner },
+	{ "a list holds its context's pages of its class",
+		break_abandoned_class },
+	{ "a list is linked both ways", break_links },
+	{ "no lock is held", break_lock },
+	{ "no lock is held", break_growing },
+	{ "no lock is held", break_lock_local },
+	{ "no call is in progress", break_calling },
+	{ "a current page is its context's", break_current },
+	{ "a current page is its context's", break_current_owner },
+	{ "notified pages are NOTIFIED", break_notified },
+	{ "notified pages are NOTIFIED", break_notified_owner },
+	{ "every page is in one list", break_one_list },
+	{ "committed == the sum of populated granules", break_committed_sum },
+	{ "free_chunks counts the free chunks", break_free_chunks },
+	{ "warm_slices counts the warm slices", break_warm_slices },
+	{ "the page that has nothing has nothing", break_page_none },
+};
+
+/* Each is named, whatever `where` is; and undone, all is well. */
+static void test_check_names_each(void)
+{
+	struct scene scene;
+
+	scene_begin(&scene);
+	CHECK_OR_RETURN(!test_failures());
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *seen;
+
+		cases[i].breaks(&scene);
+		seen = fallow_check(&scene.rig->heap, NULL);
+		if (seen == NULL || strcmp(seen, cases[i].invariant) != 0)
+			test_printf("\n    expected: %s\n    seen: %s",
+				cases[i].invariant, seen ? seen : "nothing");
+		CHECK(seen != NULL && !strcmp(seen, cases[i].invariant));
+		pokes_undo();
+		white_check(scene.rig);
+	}
+	rig_end_now(scene.rig, true);
+}
+
+/* What is broken is also where: the page, chunk or slice that it is about. */
+static void test_check_where(void)
+{
+	struct scene s;
+	uintptr_t where = 1;
+
+	scene_begin(&s);
+	CHECK(fallow_check(&s.rig->heap, &where) == NULL);
+	CHECK_EQUAL(where, 0);
+	break_warm(&s);
+	CHECK(fallow_check(&s.rig->heap, &where) != NULL);
+	CHECK_EQUAL(where, s.chunk->base);
+	pokes_undo();
+	break_used(&s);
+	CHECK(fallow_check(&s.rig->heap, &where) != NULL);
+	CHECK_EQUAL(where, s.full->base);
+	pokes_undo();
+	break_map(&s);
+	CHECK(fallow_check(&s.rig->heap, &where) != NULL);
+	CHECK_EQUAL(where, s.span->base + SLICE_BYTES);
+	/* The first that is found is kept. */
+	break_free_chunks(&s);
+	CHECK(fallow_check(&s.rig->heap, &where) != NULL);
+	CHECK_EQUAL(where, s.span->base + SLICE_BYTES);
+	pokes_undo();
+	rig_end_now(s.rig, true);
+}
+
+const struct test tests[] = {
+	{ "check_names_each", test_check_names_each },
+	{ "check_where", test_check_where },
+	{ NULL, NULL },
+};
