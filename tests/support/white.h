@@ -63,6 +63,18 @@ static inline void white_check(struct rig *rig)
 	CHECK(broken == NULL);
 }
 
+/* Ends a heap in which the test left no block. */
+static inline void white_end(struct rig *rig)
+{
+	struct fallow_snapshot now = { .size = sizeof(now) };
+
+	white_check(rig);
+	fallow_snapshot(&rig->heap, &now);
+	CHECK_EQUAL(now.blocks, 0);
+	CHECK_EQUAL(now.live, 0);
+	rig_end_now(rig, true);
+}
+
 /* Makes sure of n free slices in a row, and takes them. */
 static inline struct run white_slices(struct rig *rig, unsigned n)
 {

@@ -44,7 +44,7 @@ static void test_alloc_hot(void)
 		fallow_free(&rig->heap, block);
 	}
 	white_check(rig);
-	rig_end(rig);
+	white_end(rig);
 }
 
 /* Every byte of the block, hot or not, whatever was there. */

@@ -115,7 +115,7 @@ static void test_free_twice(void)
 			white_free(rig, 1, blocks[2]);
 			white_check(rig);
 		}
-	rig_end(rig);
+	white_end(rig);
 }
 
 /* The last block of a queued page takes the page with it; of the current one
@@ -136,7 +136,7 @@ static void test_free_last(void)
 	CHECK(white_page(rig, blocks[64]) == current);
 	CHECK_EQUAL(current->used, 0);
 	white_check(rig);
-	rig_end(rig);
+	white_end(rig);
 }
 
 /* Whether a sized free of a fresh block believes a size. */
@@ -179,7 +179,7 @@ static void test_free_sized(void)
 	CHECK(!believed(rig, 700000, 16, 300000));
 	CHECK(!believed(rig, 700000, 16, 800000));
 	CHECK(believed(rig, 10, 4096, 10));
-	rig_end(rig);
+	white_end(rig);
 }
 
 static void test_free_usable_and_owns(void)
@@ -202,7 +202,7 @@ static void test_free_usable_and_owns(void)
 		fallow_free(&rig->heap, p);
 	}
 	CHECK_EQUAL(rig->misuses, 0);
-	rig_end(rig);
+	white_end(rig);
 }
 
 const struct test tests[] = {

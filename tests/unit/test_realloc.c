@@ -36,7 +36,7 @@ static void test_realloc_stays(void)
 		fallow_free(&rig->heap, p);
 	}
 	white_check(rig);
-	rig_end(rig);
+	white_end(rig);
 }
 
 /* Bytes of the smaller size go along; the old block is free afterwards. */
@@ -67,7 +67,7 @@ static void test_realloc_moves(void)
 		CHECK_EQUAL(now.blocks, 1);
 	}
 	fallow_free(&rig->heap, p);
-	rig_end(rig);
+	white_end(rig);
 }
 
 /* The alignment asked for is kept, bounded by what the block had. */
@@ -87,7 +87,7 @@ static void test_realloc_alignment(void)
 		}
 		fallow_free(&rig->heap, p);
 	}
-	rig_end(rig);
+	white_end(rig);
 }
 
 /* No memory: a growing one is as it was; a shrinking one stays as it is, and
@@ -138,7 +138,7 @@ static void test_realloc_zero(void)
 		memset(p, 0x99, usable);
 	}
 	fallow_free(&rig->heap, p);
-	rig_end(rig);
+	white_end(rig);
 }
 
 /* NULL allocates, 0 makes the smallest block, and what is too large or no
@@ -162,7 +162,7 @@ static void test_realloc_edges(void)
 	CHECK(fallow_realloc(&rig->heap, white_opaque(p), 5) == NULL);
 	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_DOUBLE_FREE);
 	rig->misuses_expected = 2;
-	rig_end(rig);
+	white_end(rig);
 }
 
 const struct test tests[] = {
