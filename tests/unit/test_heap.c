@@ -644,6 +644,24 @@ static void test_heap_snapshot_sizes(void)
 	rig_end(rig);
 }
 
+/* What is freed is live no more, to the peak as well. */
+static void test_heap_live_peak(void)
+{
+	struct rig *rig = begin();
+	struct fallow_snapshot now = { .size = sizeof(now) };
+
+	for (unsigned i = 0; i < 50; i++) {
+		CHECK(oracle_alloc(&rig->oracle, MIB, 0));
+		CHECK(oracle_alloc(&rig->oracle, 300 * KIB, 0));
+		oracle_shrink(&rig->oracle, 0);
+	}
+	fallow_snapshot(&rig->heap, &now);
+	CHECK_EQUAL(now.live, 0);
+	CHECK(now.live_peak >= MIB);
+	CHECK(now.live_peak < 2 * MIB);
+	rig_end(rig);
+}
+
 /* The table's sums are the snapshot's, without the spans. */
 static void test_heap_class_table(void)
 {
@@ -722,6 +740,7 @@ const struct test tests[] = {
 	{ "heap_owns", test_heap_owns },
 	{ "heap_walk_stops", test_heap_walk_stops },
 	{ "heap_snapshot_sizes", test_heap_snapshot_sizes },
+	{ "heap_live_peak", test_heap_live_peak },
 	{ "heap_class_table", test_heap_class_table },
 	{ "heap_print", test_heap_print },
 	{ NULL, NULL },
