@@ -197,8 +197,10 @@ static inline __attribute__((always_inline)) void *alloc(
 	struct fl_port_state state = fl_port_enter();
 	unsigned index = fl_port_context();
 
-	if (likely(size <= SIZE_DIRECT_MAX && index < heap->contexts)) {
-		unsigned class = size_direct_class(size);
+	if (likely(size <= SIZE_SMALL_MAX && index < heap->contexts)) {
+		unsigned class = likely(size <= SIZE_DIRECT_MAX)
+			? size_direct_class(size)
+			: size_step_class(size);
 		struct page *page = heap->locals[index]->current[class];
 		struct block *block = page->free;
 

@@ -42,7 +42,7 @@ const char *fallow_frames_misuse_text(enum fallow_frames_misuse_kind kind)
 	case FALLOW_FRAMES_MISALIGNED:
 		return "frame is no multiple of the run's size";
 	case FALLOW_FRAMES_BAD_SIZE:
-		return "size below the granule or above 2^63";
+		return "size that no run has";
 	default:
 		return "unknown misuse of frames";
 	}
@@ -64,11 +64,22 @@ static void misuse_report(struct frames *f, enum fallow_frames_misuse_kind kind,
 		f->misuse(f->misuse_ctx, &report);
 }
 
-/* Returns 0, or the misuse that these arguments are by themselves. */
+/* Whether no run has this size. */
+static bool size_bad(const struct frames *f, unsigned size_log2)
+{
+	return size_log2 < f->granule_log2 || size_log2 > 63;
+}
+
+/*
+ * Returns 0, or the misuse that naming this run is by itself.  A region may be
+ * larger than the largest run, so that it is inside of one is no proof that the
+ * books, which have a bit an order, know its order.
+ */
 static unsigned misuse_of_run(
 	const struct frames *f, uint64_t frame, unsigned size_log2)
 {
-	if (size_log2 < f->granule_log2 || size_log2 > 63)
+	if (size_bad(f, size_log2) ||
+		size_log2 - f->granule_log2 > RUNS_ORDER_MAX)
 		return FALLOW_FRAMES_BAD_SIZE;
 	if (frame & (((uint64_t)1 << size_log2) - 1))
 		return FALLOW_FRAMES_MISALIGNED;
@@ -166,7 +177,7 @@ uint64_t fallow_frames_take(struct fallow_frames *frames, unsigned size_log2)
 	struct fl_port_state state;
 	uint64_t frame;
 
-	if (misuse_of_run(f, 0, size_log2)) {
+	if (size_bad(f, size_log2)) {
 		misuse_report(f, FALLOW_FRAMES_BAD_SIZE, FALLOW_FRAME_NONE,
 			size_log2, __builtin_return_address(0));
 		return FALLOW_FRAME_NONE;
@@ -185,7 +196,7 @@ uint64_t fallow_frames_take_below(
 	struct fl_port_state state;
 	uint64_t frame;
 
-	if (misuse_of_run(f, 0, size_log2)) {
+	if (size_bad(f, size_log2)) {
 		misuse_report(f, FALLOW_FRAMES_BAD_SIZE, FALLOW_FRAME_NONE,
 			size_log2, __builtin_return_address(0));
 		return FALLOW_FRAME_NONE;

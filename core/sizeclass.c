@@ -5,9 +5,9 @@
  *
  * The whole-page classes cut a chunk into n blocks.  n = 16, 8 and 4 are the
  * powers of two that programs ask for; 25, 20, 13, 10 and 6 lie between them so
- * that no size above a slice loses more than half of itself, and none below
- * 340 KiB more than a third.  A block rounded *down* to granules always fits n
- * times.
+ * that no size above a slice gets a block larger by more than about a half
+ * (just above 340 KiB), and none below that by more than a third.  A block
+ * rounded *down* to granules always fits n times.
  */
 #include "sizeclass.h"
 

@@ -69,7 +69,9 @@ enum fallow_frames_misuse_kind {
 	FALLOW_FRAMES_FOREIGN,
 	/* The frame is no multiple of the run's size. */
 	FALLOW_FRAMES_MISALIGNED,
-	/* size_log2 is below the granule's, or above 63. */
+	/* size_log2 is below the granule's, or above 63; in give and claim,
+	 * which name a run, also if that has more than 2^31 granules: no such
+	 * run is ever taken. */
 	FALLOW_FRAMES_BAD_SIZE,
 	FALLOW_FRAMES_MISUSE_COUNT,
 };
