@@ -156,7 +156,7 @@ static void piece_reclaim(
 		pt->frames.give(pt->frames.ctx, value & ENTRY_FRAME_LARGE,
 			CHUNK_LOG2);
 		spare_drop(pt);
-	} else if (entry_is_held(value)) {
+	} else if (entry_is_held(value) && (value & ENTRY_OURS)) {
 		entries_reclaim(pt, table_of(pt, value), ENTRIES);
 		fl_store_relaxed(entry, 0);
 		fl_table_frame_give(pt, value & ENTRY_FRAME);
@@ -411,8 +411,8 @@ static uint64_t *chunk_open(
 
 /*
  * Turns the present entries of [addr, end), inside one chunk, into HELD ones;
- * a chunk that is named whole loses its leaf or its table.  Sets *all if the
- * flush must be of everything.
+ * a chunk that is named whole loses its leaf or, if the hooks gave it, its
+ * table.  Sets *all if the flush must be of everything.
  */
 static void piece_clear(
 	struct pagetable *pt, uintptr_t addr, uintptr_t end, bool *all)
@@ -433,7 +433,8 @@ static void piece_clear(
 					(*leaf & ~ENTRY_PRESENT) | ENTRY_HELD);
 		}
 	}
-	if (whole && (value & ENTRY_PRESENT)) {
+	if (whole && (entry_is_large(value) ||
+			(value & ENTRY_PRESENT && value & ENTRY_OURS))) {
 		fl_store_relaxed(entry, (value & ~ENTRY_PRESENT) | ENTRY_HELD);
 		*all = true;
 	}
@@ -493,7 +494,8 @@ static bool table_promotable(const uint64_t *table)
 
 /*
  * provider.h: promote.  The table becomes the one that is put by for a later
- * split, but only after the flush: until then a CPU may still walk it.
+ * split, but only after the flush: until then a CPU may still walk it.  One
+ * that the hooks did not give must not become theirs by this.
  */
 static bool pagetable_promote(void *ctx, uintptr_t chunk)
 {
@@ -509,7 +511,7 @@ static bool pagetable_promote(void *ctx, uintptr_t chunk)
 	if (level != LEVEL_CHUNK || !entry_is_table(value, LEVEL_CHUNK))
 		return level == LEVEL_CHUNK && entry_is_large(value);
 	table = table_of(pt, value);
-	if (!table_promotable(table))
+	if (!(value & ENTRY_OURS) || !table_promotable(table))
 		return false;
 	fl_store_release(entry, leaf_to_large(table[0]));
 	fl_flush(pt, &everything);

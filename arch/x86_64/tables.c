@@ -90,9 +90,12 @@ void fl_flush(struct pagetable *pt, const struct fallow_pagetable_flush *what)
 	fl_add_relaxed(&pt->flushes, 1);
 	if (what->all)
 		fl_add_relaxed(&pt->flushes_all, 1);
-	fallow_pagetable_flush(what);
+	/* Not both: between the two the caller may move to a CPU that was "the
+	 * other" to the first and is "this one" to the second. */
 	if (pt->shootdown != NULL)
 		pt->shootdown(pt->shootdown_ctx, what);
+	else
+		fallow_pagetable_flush(what);
 }
 
 uint64_t *fl_entry_find(
@@ -134,7 +137,8 @@ void fl_table_frame_give(struct pagetable *pt, uint64_t frame)
 
 /*
  * Goes from `addr`'s entry where the way ends one table further down, if
- * *fresh is one, and returns whether the way now goes on.
+ * *fresh is one, and returns whether the way now goes on.  By exchange: above
+ * a chunk the entry may be another provider's too, which has its own lock.
  */
 static bool table_add(
 	struct pagetable *pt, uintptr_t addr, unsigned level, uint64_t *fresh)
@@ -142,12 +146,12 @@ static bool table_add(
 	struct fl_port_state state = lock_take(&pt->lock);
 	unsigned at = level;
 	uint64_t *entry = fl_entry_find(pt, addr, &at);
-	bool grew = at > level && *entry == 0;
+	uint64_t nothing = 0;
+	bool grew = at > level &&
+		fl_cas_release(entry, &nothing, *fresh | ENTRY_TABLE);
 
-	if (grew) {
-		fl_store_release(entry, *fresh | ENTRY_TABLE);
+	if (grew)
 		*fresh = FALLOW_FRAME_NONE;
-	}
 	lock_leave(&pt->lock, state);
 	return grew;
 }
@@ -219,73 +223,6 @@ static enum fallow_status config_check(
 	return FALLOW_OK;
 }
 
-/* Fills the window's top-level entries; those that are there stay. */
-static bool top_fill(struct pagetable *pt)
-{
-	size_t index = entry_index(pt->window_base, pt->top);
-	size_t last = entry_index(pt->window_end - 1, pt->top);
-	uint64_t *root = frame_pointer(pt, pt->root);
-
-	for (; index <= last; index++) {
-		uint64_t frame;
-
-		if (root[index] & ENTRY_PRESENT)
-			continue;
-		frame = fl_table_frame_take(pt);
-		if (frame == FALLOW_FRAME_NONE)
-			return false;
-		fl_store_release(&root[index], frame | ENTRY_TABLE);
-	}
-	return true;
-}
-
-enum fallow_status fallow_pagetable_init(struct fallow_pagetable *pagetable,
-	const struct fallow_pagetable_config *config)
-{
-	struct pagetable *pt;
-	enum fallow_status status;
-
-	if (pagetable == NULL || config == NULL)
-		return FALLOW_MISSING_ARGUMENT;
-	pt = inside(pagetable);
-	*pt = (struct pagetable){
-		.top = cr4_read() & CR4_LA57 ? LEVEL_FIFTH : LEVEL_FOURTH,
-		.spare = FALLOW_FRAME_NONE,
-	};
-	if (config->size != sizeof(*config))
-		return FALLOW_BAD_SIZE_FIELD;
-	status = config_check(config, pt->top, &pt->why);
-	if (status != FALLOW_OK)
-		return status;
-	pt->frames = config->frames;
-	pt->root = config->root;
-	pt->direct_offset = config->direct_offset;
-	pt->window_base = config->window_base;
-	pt->window_end = config->window_base + config->window_size;
-	pt->shootdown = config->shootdown;
-	pt->shootdown_ctx = config->shootdown_ctx;
-	pt->flags = config->flags;
-	if (top_fill(pt))
-		return FALLOW_OK;
-	fallow_pagetable_fini(pagetable, true);
-	return FALLOW_NO_TABLE_MEMORY;
-}
-
-const char *fallow_pagetable_why(const struct fallow_pagetable *pagetable)
-{
-	return inside(pagetable)->why;
-}
-
-static bool table_empty(const uint64_t *table)
-{
-	size_t i;
-
-	for (i = 0; i < ENTRIES; i++)
-		if (table[i] != 0)
-			return false;
-	return true;
-}
-
 /*
  * Finds the next entry of `level` at or behind *addr in the window, and moves
  * *addr to the begin of what it maps; NULL iff there is none.  The caller goes
@@ -318,6 +255,125 @@ static uintptr_t entry_after(
 	return last < pt->window_end ? last + 1 : pt->window_end;
 }
 
+/* Whether every table that is in the window already is reached by entries that
+ * let the window be writable; its leaves do, and its no-execute is theirs. */
+static bool uppers_writable(const struct pagetable *pt)
+{
+	unsigned level;
+
+	for (level = LEVEL_CHUNK; level <= pt->top; level++) {
+		uintptr_t addr = pt->window_base;
+		uint64_t *entry;
+
+		while ((entry = entry_next(pt, &addr, level)) != NULL) {
+			if (entry_is_table(*entry, level) &&
+				!(*entry & ENTRY_WRITABLE))
+				return false;
+			addr = entry_after(pt, addr, level);
+		}
+	}
+	return true;
+}
+
+/* Takes n frames for tables, linked by their first word; *list is then the
+ * first.  Takes none iff it returns false. */
+static bool frames_take(struct pagetable *pt, size_t n, uint64_t *list)
+{
+	uint64_t frame;
+
+	for (*list = FALLOW_FRAME_NONE; n > 0; n--) {
+		frame = fl_table_frame_take(pt);
+		if (frame == FALLOW_FRAME_NONE)
+			break;
+		*(uint64_t *)frame_pointer(pt, frame) = *list;
+		*list = frame;
+	}
+	while (n > 0 && *list != FALLOW_FRAME_NONE) {
+		frame = *list;
+		*list = *(uint64_t *)frame_pointer(pt, frame);
+		fl_table_frame_give(pt, frame);
+	}
+	return n == 0;
+}
+
+/*
+ * Fills the window's top-level entries; those that are there stay.  Nothing is
+ * written before all frames are there: an entry, once present, may be in use
+ * by another provider, and taking it away again would need a flush.
+ */
+static bool top_fill(struct pagetable *pt)
+{
+	uint64_t *root = frame_pointer(pt, pt->root);
+	uint64_t *first = root + entry_index(pt->window_base, pt->top);
+	uint64_t *last = root + entry_index(pt->window_end - 1, pt->top);
+	uint64_t *entry, list;
+	size_t missing = 0;
+
+	for (entry = first; entry <= last; entry++)
+		missing += !(*entry & ENTRY_PRESENT);
+	if (!frames_take(pt, missing, &list))
+		return false;
+	for (entry = first; entry <= last; entry++) {
+		uint64_t frame = list;
+
+		if (*entry & ENTRY_PRESENT)
+			continue;
+		list = *(uint64_t *)frame_pointer(pt, frame);
+		*(uint64_t *)frame_pointer(pt, frame) = 0;
+		fl_store_release(entry, frame | ENTRY_TABLE);
+	}
+	return true;
+}
+
+enum fallow_status fallow_pagetable_init(struct fallow_pagetable *pagetable,
+	const struct fallow_pagetable_config *config)
+{
+	struct pagetable *pt;
+	enum fallow_status status;
+
+	if (pagetable == NULL || config == NULL)
+		return FALLOW_MISSING_ARGUMENT;
+	pt = inside(pagetable);
+	*pt = (struct pagetable){
+		.top = cr4_read() & CR4_LA57 ? LEVEL_FIFTH : LEVEL_FOURTH,
+		.spare = FALLOW_FRAME_NONE,
+	};
+	if (config->size != sizeof(*config))
+		return FALLOW_BAD_SIZE_FIELD;
+	status = config_check(config, pt->top, &pt->why);
+	if (status != FALLOW_OK)
+		return status;
+	pt->frames = config->frames;
+	pt->root = config->root;
+	pt->direct_offset = config->direct_offset;
+	pt->window_base = config->window_base;
+	pt->window_end = config->window_base + config->window_size;
+	pt->shootdown = config->shootdown;
+	pt->shootdown_ctx = config->shootdown_ctx;
+	pt->flags = config->flags;
+	if (!uppers_writable(pt)) {
+		pt->why = "a table in the window is reached by an entry that "
+			  "is not writable";
+		return FALLOW_BAD_SETTING;
+	}
+	return top_fill(pt) ? FALLOW_OK : FALLOW_NO_TABLE_MEMORY;
+}
+
+const char *fallow_pagetable_why(const struct fallow_pagetable *pagetable)
+{
+	return inside(pagetable)->why;
+}
+
+static bool table_empty(const uint64_t *table)
+{
+	size_t i;
+
+	for (i = 0; i < ENTRIES; i++)
+		if (table[i] != 0)
+			return false;
+	return true;
+}
+
 /* Hides our empty tables that entries of this level point to from the CPU. */
 static void tables_hold(struct pagetable *pt, unsigned level)
 {
@@ -333,13 +389,11 @@ static void tables_hold(struct pagetable *pt, unsigned level)
 	}
 }
 
-/* Gives back what tables_hold() hid, after the flush; returns whether nothing
- * is left at this level but empty tables of others. */
-static bool tables_drop(struct pagetable *pt, unsigned level)
+/* Gives back what tables_hold() hid, after the flush. */
+static void tables_drop(struct pagetable *pt, unsigned level)
 {
 	uintptr_t addr = pt->window_base;
 	uint64_t *entry;
-	bool empty = true;
 
 	while ((entry = entry_next(pt, &addr, level)) != NULL) {
 		if (entry_is_held(*entry)) {
@@ -348,12 +402,26 @@ static bool tables_drop(struct pagetable *pt, unsigned level)
 			fl_store_relaxed(entry, 0);
 			fl_table_frame_give(pt, frame);
 		}
-		if (*entry != 0 && !(entry_is_table(*entry, level) &&
-				table_empty(table_of(pt, *entry))))
-			empty = false;
 		addr = entry_after(pt, addr, level);
 	}
-	return empty;
+}
+
+/* Whether no leaf is in the window; what else its tables map is not asked. */
+static bool window_empty(const struct pagetable *pt)
+{
+	unsigned level;
+
+	for (level = LEVEL_GRANULE; level <= pt->top; level++) {
+		uintptr_t addr = pt->window_base;
+		uint64_t *entry;
+
+		while ((entry = entry_next(pt, &addr, level)) != NULL) {
+			if (*entry != 0 && !entry_is_table(*entry, level))
+				return false;
+			addr = entry_after(pt, addr, level);
+		}
+	}
+	return true;
 }
 
 bool fallow_pagetable_fini(struct fallow_pagetable *pagetable, bool top)
@@ -362,14 +430,13 @@ bool fallow_pagetable_fini(struct fallow_pagetable *pagetable, bool top)
 	struct pagetable *pt = inside(pagetable);
 	unsigned levels = top ? pt->top : pt->top - 1;
 	unsigned level;
-	bool empty = true;
 
 	for (level = LEVEL_CHUNK; level <= levels; level++) {
 		tables_hold(pt, level);
 		fl_flush(pt, &all);
-		empty = tables_drop(pt, level) && empty;
+		tables_drop(pt, level);
 	}
-	return empty;
+	return window_empty(pt);
 }
 
 /* Returns the PAT index of a leaf (Intel SDM volume 3, 4.9.2). */
@@ -384,13 +451,22 @@ static unsigned memory_type(uint64_t value, unsigned level)
 bool fallow_pagetable_lookup(const struct fallow_pagetable *pagetable,
 	uintptr_t addr, struct fallow_mapping *mapping)
 {
-	unsigned level = LEVEL_GRANULE;
 	const struct pagetable *pt = inside(pagetable);
-	uint64_t value, offset_mask;
+	const uint64_t *table = frame_pointer(pt, pt->root);
+	/* What every entry on the way has, and what any has. */
+	uint64_t value, offset_mask, allowed = ENTRY_WRITABLE, forbidden = 0;
+	unsigned level;
 
 	if (!canonical(addr, pt->top))
 		return false;
-	value = *fl_entry_find(pt, addr, &level);
+	for (level = pt->top;; level--) {
+		value = fl_load_acquire(&table[entry_index(addr, level)]);
+		allowed &= value;
+		forbidden |= value & ENTRY_NO_EXECUTE;
+		if (!entry_is_table(value, level))
+			break;
+		table = table_of(pt, value);
+	}
 	if (!(value & ENTRY_PRESENT))
 		return false;
 	offset_mask = ((uint64_t)1 << level_log2(level)) - 1;
@@ -398,8 +474,8 @@ bool fallow_pagetable_lookup(const struct fallow_pagetable *pagetable,
 		.physical = (value & ENTRY_FRAME & ~offset_mask) |
 			(addr & offset_mask),
 		.size_log2 = level_log2(level),
-		.writable = value & ENTRY_WRITABLE,
-		.executable = !(value & ENTRY_NO_EXECUTE),
+		.writable = allowed != 0,
+		.executable = forbidden == 0,
 		.memory_type = memory_type(value, level),
 		.entry = value,
 	};

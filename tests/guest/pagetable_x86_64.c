@@ -46,8 +46,10 @@ static struct fallow_pagetable pagetable;
 static struct fallow_provider provider;
 static uint64_t root;
 
-/* What the shootdown hook saw, and the granule that it commits, if any. */
+/* What the shootdown hook saw, and the granule that it commits, if any; whether
+ * it leaves the flush out. */
 static unsigned shootdowns;
+static bool unflushed_by_hook;
 static uintptr_t committed_by_hook;
 static struct fallow_pagetable_flush last;
 static uint64_t last_rflags;
@@ -90,7 +92,8 @@ static void shootdown(void *ctx, const struct fallow_pagetable_flush *what)
 	if (committed_by_hook != 0)
 		CHECK_EQUAL(provider.commit(provider.ctx, committed_by_hook,
 				    GRANULE, 0), FALLOW_COMMIT_DONE);
-	fallow_pagetable_flush(what);
+	if (!unflushed_by_hook)
+		fallow_pagetable_flush(what);
 }
 
 /* Makes the configuration of a provider at WINDOW. */
@@ -163,12 +166,66 @@ static unsigned bit(uint64_t entry, unsigned n)
 	return entry >> n & 1;
 }
 
+static uint64_t *table_at(uint64_t frame)
+{
+	return (uint64_t *)(uintptr_t)(frame + board_direct_offset());
+}
+
 static uint64_t top_entry(uintptr_t addr)
 {
-	const uint64_t *table =
-		(uint64_t *)(uintptr_t)(root + board_direct_offset());
+	return table_at(root)[addr / TOP_BYTES % 512];
+}
 
-	return table[addr / TOP_BYTES % 512];
+/* A chunk whose top-level entry is neither the window's nor its neighbours',
+ * and the tables that the embedder has there, from the top on. */
+#define FOREIGN (BORDER + 4 * TOP_BYTES)
+static uint64_t foreign[4];
+static unsigned foreign_count;
+
+/* Makes the embedder's tables above FOREIGN, down to the last level, and
+ * returns that one. */
+static uint64_t *foreign_make(uint64_t bits)
+{
+	uint64_t table = root;
+	uintptr_t bytes;
+
+	foreign_count = 0;
+	for (bytes = TOP_BYTES; bytes >= CHUNK; bytes /= 512) {
+		uint64_t frame = board_frame_hooks()->take(
+			board_frame_hooks()->ctx, 12);
+
+		CHECK(frame != FALLOW_FRAME_NONE);
+		__builtin_memset(table_at(frame), 0, GRANULE);
+		table_at(table)[FOREIGN / bytes % 512] = frame | bits;
+		foreign[foreign_count++] = table = frame;
+	}
+	return table_at(table);
+}
+
+/* Takes them away again; nothing is mapped there. */
+static void foreign_drop(void)
+{
+	static const struct fallow_pagetable_flush all = { .all = true };
+
+	table_at(root)[FOREIGN / TOP_BYTES % 512] = 0;
+	fallow_pagetable_flush(&all);
+	while (foreign_count > 0)
+		board_frame_hooks()->give(board_frame_hooks()->ctx,
+			foreign[--foreign_count], 12);
+}
+
+/* Makes a provider whose window is one half of FOREIGN's neighbourhood: the
+ * chunk itself, and the one behind it. */
+static bool foreign_begin(uint64_t bits, enum fallow_status expected)
+{
+	struct fallow_pagetable_config config = configuration();
+
+	foreign_make(bits);
+	config.window_base = FOREIGN;
+	config.window_size = 2 * CHUNK;
+	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config), expected);
+	fallow_pagetable_provider(&pagetable, &provider);
+	return expected == FALLOW_OK && test_failures() == 0;
 }
 
 static void check_leaf(uint64_t entry, bool large)
@@ -300,6 +357,125 @@ static void test_top_entries_refused(void)
 		CHECK_EQUAL(ration.out, 0);
 		CHECK_EQUAL(top_entry(WINDOW), 0);
 	}
+}
+
+/* An init that has no memory leaves alone what another provider filled in,
+ * though it covers it too, and calls no shootdown. */
+static void test_refused_init_undoes_its_own(void)
+{
+	static struct fallow_pagetable other;
+	struct fallow_pagetable_config config;
+	uint64_t before;
+
+	if (!begin(true))
+		return;
+	before = top_entry(BORDER);
+	config = configuration();
+	config.window_base = BORDER + 2 * CHUNK;
+	config.window_size = TOP_BYTES;
+	config.shootdown = shootdown;
+	ration.left = 0;
+	CHECK_EQUAL(fallow_pagetable_init(&other, &config),
+		FALLOW_NO_TABLE_MEMORY);
+	CHECK_EQUAL(top_entry(BORDER), before);
+	CHECK_EQUAL(top_entry(BORDER + TOP_BYTES), 0);
+	CHECK_EQUAL(shootdowns, 0);
+	ration.left = TEST_RATION_NONE;
+	CHECK(provider.commit(provider.ctx, BORDER, GRANULE, 0));
+	CHECK(board_can_write(BORDER));
+	decommit(BORDER, GRANULE);
+	ration.out += 2 * GRANULE; /* configuration() began to count anew */
+	end();
+}
+
+/* The embedder's own tables are used, but neither given away nor promoted. */
+static void test_foreign_tables_stay(void)
+{
+	if (foreign_begin(0x3, FALLOW_OK)) {
+		CHECK_EQUAL(provider.commit(provider.ctx, FOREIGN, CHUNK,
+			FALLOW_RESERVED), FALLOW_COMMIT_DONE);
+		CHECK_EQUAL(ration.out, CHUNK);
+		CHECK(board_can_write(FOREIGN + CHUNK - 1));
+		CHECK(!provider.promote(provider.ctx, FOREIGN));
+		CHECK_EQUAL(counters().tables, 0);
+		decommit(FOREIGN, CHUNK);
+		CHECK(!board_can_read(FOREIGN));
+		CHECK_EQUAL(counters().tables, 0);
+		end();
+		CHECK(top_entry(FOREIGN) != 0);
+	}
+	foreign_drop();
+}
+
+/* What the embedder has mapped beside the window, in the same table, is no
+ * reason to say that the window is not empty; what is in it is. */
+static void test_empty_beside_foreign(void)
+{
+	uint64_t *beside;
+
+	if (foreign_begin(0x3, FALLOW_OK)) {
+		beside = &table_at(foreign[foreign_count - 2])
+				 [FOREIGN / CHUNK % 512 + 2];
+		*beside = foreign[0] | 0x3;
+		CHECK(fallow_pagetable_fini(&pagetable, false));
+		*beside = 0;
+		CHECK(provider.commit(
+			provider.ctx, FOREIGN + GRANULE, GRANULE, 0));
+		CHECK(!fallow_pagetable_fini(&pagetable, false));
+		decommit(FOREIGN + GRANULE, GRANULE);
+		end();
+	}
+	foreign_drop();
+}
+
+/* An entry on the way that is not writable: refused, by name; and a lookup
+ * says what the CPU would. */
+static void test_rights_of_upper_entries(void)
+{
+	struct fallow_mapping mapping;
+	uint64_t *top;
+
+	foreign_begin(0x1, FALLOW_BAD_SETTING);
+	CHECK(fallow_pagetable_why(&pagetable) != NULL);
+	CHECK_EQUAL(ration.takes, 0);
+	foreign_drop();
+	if (foreign_begin(0x3, FALLOW_OK)) {
+		top = &table_at(root)[FOREIGN / TOP_BYTES % 512];
+		CHECK(provider.commit(provider.ctx, FOREIGN, GRANULE, 0));
+		/* The leaf, for once, may be fetched from. */
+		table_at(foreign[foreign_count - 1])[0] &=
+			~((uint64_t)1 << BIT_NO_EXECUTE);
+		CHECK(fallow_pagetable_lookup(&pagetable, FOREIGN, &mapping));
+		CHECK(mapping.writable);
+		CHECK(mapping.executable);
+		*top &= ~((uint64_t)1 << BIT_WRITABLE);
+		*top |= (uint64_t)1 << BIT_NO_EXECUTE;
+		CHECK(fallow_pagetable_lookup(&pagetable, FOREIGN, &mapping));
+		CHECK(!mapping.writable);
+		CHECK(!mapping.executable);
+		*top |= (uint64_t)1 << BIT_WRITABLE;
+		decommit(FOREIGN, GRANULE);
+		end();
+	}
+	foreign_drop();
+}
+
+/* With a hook the provider flushes no CPU by itself, which could be another
+ * one by the time that the hook runs: the translation outlives a hook that
+ * does nothing.  (The emulator keeps one that is not flushed.) */
+static void test_hook_flushes_every_cpu(void)
+{
+	if (!begin(true))
+		return;
+	CHECK(provider.commit(provider.ctx, WINDOW, GRANULE, 0));
+	CHECK(board_can_read(WINDOW));
+	unflushed_by_hook = true;
+	decommit(WINDOW, GRANULE);
+	unflushed_by_hook = false;
+	CHECK(board_can_read(WINDOW));
+	fallow_pagetable_flush(&(struct fallow_pagetable_flush){ .all = true });
+	CHECK(!board_can_read(WINDOW));
+	end();
 }
 
 /* One call of the hook for a decommit of any number of ranges, with
@@ -448,6 +624,11 @@ const struct test tests[] = {
 	{ "tables_go_with_chunk", test_tables_go_with_chunk },
 	{ "top_entries_filled", test_top_entries_filled },
 	{ "top_entries_refused", test_top_entries_refused },
+	{ "refused_init_undoes_its_own", test_refused_init_undoes_its_own },
+	{ "foreign_tables_stay", test_foreign_tables_stay },
+	{ "empty_beside_foreign", test_empty_beside_foreign },
+	{ "rights_of_upper_entries", test_rights_of_upper_entries },
+	{ "hook_flushes_every_cpu", test_hook_flushes_every_cpu },
 	{ "shootdown_once", test_shootdown_once },
 	{ "size_change_flushes_all", test_size_change_flushes_all },
 	{ "flush_without_global_pages", test_flush_without_global_pages },

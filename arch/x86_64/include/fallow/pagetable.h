@@ -19,6 +19,14 @@
  *   - A table whose entries were emptied bit by bit stays; decommitting a
  *     whole chunk by one range gives its table back.  Tables of higher levels
  *     stay until fallow_pagetable_fini().
+ *   - Tables that are there already are used, if the entries that lead to them
+ *     are writable, and stay the embedder's: never given to the hooks, and a
+ *     chunk below one is never promoted.
+ *   - Nothing else is mapped inside the window, and nobody else makes tables
+ *     there, but for providers of other windows under the same root.  These
+ *     must not share a chunk (2 MiB).
+ *   - Bits 9 and 10 of the window's entries, at every level, are the
+ *     provider's; in tables that the embedder made they must be 0.
  *   - Frames come back to the embedder only after every CPU has forgotten
  *     them.
  *   - Four or five levels (CR4.LA57) are read from the CPU.  Not supported:
@@ -90,10 +98,13 @@ struct fallow_pagetable_config {
 	uintptr_t window_base;
 	size_t window_size;
 	/*
-	 * Makes every *other* CPU call fallow_pagetable_flush(what), and
-	 * returns when all have.  NULL iff there is one CPU.  Called by
-	 * decommit, promote and move, without locks, with interrupts as at
-	 * the entry (on); must serve incoming shootdowns while it waits.
+	 * Makes every CPU call fallow_pagetable_flush(what), the one it runs
+	 * on included, and returns when all have.  The caller may move to
+	 * another CPU at any time, so the hook pins itself before it decides
+	 * which CPU is its own; the provider flushes none by itself.  NULL iff
+	 * there is one CPU.  Called by decommit, promote, move and fini,
+	 * without locks, with interrupts as at the entry (on); must serve
+	 * incoming shootdowns while it waits.
 	 */
 	void (*shootdown)(
 		void *ctx, const struct fallow_pagetable_flush *what);
@@ -107,9 +118,11 @@ struct fallow_pagetable_config {
  * entries of the root.
  * Fails iff: BAD_SIZE_FIELD, MISSING_ARGUMENT (take or give), UNALIGNED (root,
  * direct_offset or window), WINDOW_TOO_SMALL (empty), RANGE_WRAPS, BAD_SETTING
- * (the window is not canonical, or an unknown flag), UNSUPPORTED_CPU (EFER.NXE
- * is off), NO_TABLE_MEMORY.
- * Context: boot, on a CPU that uses the paging mode of `root`.  Calls: take.
+ * (the window is not canonical, an unknown flag, or a table in the window is
+ * reached by an entry that is not writable), UNSUPPORTED_CPU (EFER.NXE is
+ * off), NO_TABLE_MEMORY.  The tables are then as they were.
+ * Context: boot, on a CPU that uses the paging mode of `root`.  Calls: take,
+ * and give iff NO_TABLE_MEMORY.
  */
 enum fallow_status fallow_pagetable_init(struct fallow_pagetable *pagetable,
 	const struct fallow_pagetable_config *config)
@@ -134,14 +147,15 @@ void fallow_pagetable_provider(
  * Gives back the empty tables below the window's top-level entries, and with
  * `top` those that fallow_pagetable_init() filled in too (no other root may
  * still point to them).
- * Requires: nothing else uses the provider.  Returns: whether the window was
- * empty; tables that map something stay.
+ * Requires: nothing else uses the provider, nor one whose window shares a
+ * top-level entry with it.  Returns: whether nothing was mapped in the window;
+ * tables that map something, there or beside it, stay.
  * Context: task.  Calls: shootdown, give.
  */
 bool fallow_pagetable_fini(struct fallow_pagetable *pagetable, bool top);
 
-/* On a CPU that the shootdown hook reached: afterwards it has forgotten
- * *what.  Context: any. */
+/* On each CPU, by the shootdown hook: afterwards this one has forgotten *what.
+ * Context: any in which it stays on this CPU. */
 void fallow_pagetable_flush(const struct fallow_pagetable_flush *what);
 
 /* How an address is mapped. */
@@ -150,6 +164,7 @@ struct fallow_mapping {
 	uint64_t physical;
 	/* 12, 21 or 30: log2 of what the entry maps. */
 	unsigned size_log2;
+	/* As all the entries on the way to it say together. */
 	bool writable;
 	bool executable;
 	/* The PAT index. */
