@@ -7,12 +7,15 @@
  * would end the program.  Those about carving use a real buffer, filled with a
  * pattern of which only the tables may change.
  */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+
 #include <fallow/frames.h>
 
 #include "test.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define G ((uint64_t)4096)
 #define MIB ((uint64_t)1 << 20)
@@ -306,8 +309,10 @@ static void test_frames_extremes(void)
 	fallow_frames_give(&frames, 0, 19);
 	CHECK(fallow_frames_claim(&frames, 0, 12));
 	CHECK(!fallow_frames_claim(&frames, 0, 12));
-	CHECK(!fallow_frames_claim(&frames, 0, 63));
+	CHECK(!fallow_frames_claim(&frames, 0, 43));
 	expect_whole();
+	CHECK(!fallow_frames_claim(&frames, 0, 63));
+	expect_misuse(FALLOW_FRAMES_BAD_SIZE, 0, 63);
 }
 
 /* A terabyte needs a little of the tables and no time to hand over. */
@@ -354,6 +359,40 @@ static void test_frames_granules(void)
 		expect_misuse(FALLOW_FRAMES_BAD_SIZE, FALLOW_FRAME_NONE,
 			granules[i] - 1);
 	}
+}
+
+/* A region may have more granules than the largest run: to name all of it as
+ * one is a misuse, not a run of which the books know nothing. */
+static void test_frames_order_max(void)
+{
+	struct fallow_frames_config config = config_in();
+	uint64_t half = (uint64_t)1 << 43;
+
+	config.tables_size = fallow_frames_table_bytes(0, 2 * half, 12);
+	config.tables = mmap(NULL, config.tables_size, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (config.tables == MAP_FAILED) {
+		test_skip("no addresses for the tables");
+		return;
+	}
+	misuse_count = 0;
+	CHECK_EQUAL(fallow_frames_init(&frames, &config), FALLOW_OK);
+	CHECK_EQUAL(fallow_frames_add(&frames, 0, 2 * half), FALLOW_OK);
+	CHECK(!fallow_frames_claim(&frames, 0, 44));
+	expect_misuse(FALLOW_FRAMES_BAD_SIZE, 0, 44);
+	CHECK(fallow_frames_claim(&frames, 0, 43));
+	CHECK(fallow_frames_claim(&frames, half, 43));
+	fallow_frames_give(&frames, 0, 44);
+	expect_misuse(FALLOW_FRAMES_BAD_SIZE, 0, 44);
+	CHECK_EQUAL(counts_now().free, 0);
+	/* None can be had of a size that is one: no misuse. */
+	CHECK_EQUAL(fallow_frames_take(&frames, 44), FALLOW_FRAME_NONE);
+	CHECK_EQUAL(misuse_count, 0);
+	fallow_frames_give(&frames, half, 43);
+	CHECK_EQUAL(counts_now().free, half);
+	CHECK_EQUAL(counts_now().largest_log2, 43);
+	expect_whole();
+	munmap(config.tables, config.tables_size);
 }
 
 static void test_frames_misuse(void)
@@ -720,6 +759,7 @@ const struct test tests[] = {
 	{ "frames_extremes", test_frames_extremes },
 	{ "frames_large", test_frames_large },
 	{ "frames_granules", test_frames_granules },
+	{ "frames_order_max", test_frames_order_max },
 	{ "frames_misuse", test_frames_misuse },
 	{ "frames_misuse_quiet", test_frames_misuse_quiet },
 	{ "frames_texts", test_frames_texts },
