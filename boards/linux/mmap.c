@@ -6,7 +6,10 @@
  * else.  Commit makes a part of it accessible; the kernel puts zeroed pages
  * there as they are touched, so memory always comes ZEROED.  Decommit takes
  * access and pages away, in this order: if the kernel cannot split its mapping
- * once more, nothing has happened yet and the range is refused intact.
+ * once more, no page is gone yet.  A range may be several mappings (huge pages
+ * were asked for in a part of it), and mprotect() stops at the first that it
+ * cannot change, so access is put back to all of it before it is refused, or,
+ * in a commit, taken away from all of it again.
  *
  * Large mappings are transparent huge pages.  The kernel makes one when it
  * likes to; LARGE is reported only if, after the first touch of every chunk,
@@ -65,8 +68,10 @@ static unsigned mmap_commit(
 	unsigned result = FALLOW_COMMIT_DONE | FALLOW_COMMIT_ZEROED;
 
 	if (!mmap->demand &&
-		mprotect((void *)base, size, PROT_READ | PROT_WRITE) != 0)
+		mprotect((void *)base, size, PROT_READ | PROT_WRITE) != 0) {
+		(void)mprotect((void *)base, size, PROT_NONE);
 		return FALLOW_COMMIT_NO_MEMORY;
+	}
 	if ((flags & FALLOW_PREFER_LARGE) && mmap->provider.large_log2 &&
 		range_is_chunks(base, size) && range_make_large(base, size))
 		result |= FALLOW_COMMIT_LARGE;
@@ -78,16 +83,22 @@ static enum fallow_range_result range_decommit(
 	const struct board_mmap *mmap, const struct fallow_range *range)
 {
 	void *base = (void *)range->base;
+	bool hidden = mmap->demand ||
+		mprotect(base, range->size, PROT_NONE) == 0;
 
-	if (!mmap->demand && mprotect(base, range->size, PROT_NONE) != 0)
-		return FALLOW_RANGE_REFUSED;
-	if (madvise(base, range->size, MADV_DONTNEED) == 0)
+	if (hidden && madvise(base, range->size, MADV_DONTNEED) == 0)
 		return FALLOW_RANGE_DONE;
-	/* Locked memory.  Access comes back by joining mappings, which needs
-	 * none. */
-	if (!mmap->demand)
-		(void)mprotect(base, range->size, PROT_READ | PROT_WRITE);
-	return FALLOW_RANGE_REFUSED;
+	/* Not hidden, or locked memory.  Access comes back by undoing the
+	 * splits just made, which needs no mapping more than there were. */
+	if (mmap->demand ||
+		mprotect(base, range->size, PROT_READ | PROT_WRITE) == 0)
+		return FALLOW_RANGE_REFUSED;
+	/* Unless another thread has taken the mapping that this saved.  The
+	 * range cannot be what it was, but it can be empty: accessible in a
+	 * part is no harm, a commit makes it all so. */
+	return madvise(base, range->size, MADV_DONTNEED) == 0 ?
+		FALLOW_RANGE_DONE :
+		FALLOW_RANGE_REFUSED;
 }
 
 /* The provider's decommit(). */

@@ -9,6 +9,7 @@
 
 #include "test.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -192,6 +193,71 @@ static void test_mmap_refused(void)
 	refuse_locked(true);
 }
 
+/* If not 0, where the next mprotect() of a range that goes beyond it stops, as
+ * the kernel's does at a mapping that it cannot split; and how many of those
+ * behind it stop too. */
+static uintptr_t stop_at;
+static unsigned stops;
+
+/* In the place of libc's. */
+int mprotect(void *base, size_t size, int protection)
+{
+	uintptr_t begin = (uintptr_t)base;
+
+	if (stops > 0 && begin < stop_at && begin + size > stop_at) {
+		stops--;
+		if (syscall(SYS_mprotect, begin, stop_at - begin, protection))
+			return -1;
+		errno = ENOMEM;
+		return -1;
+	}
+	return (int)syscall(SYS_mprotect, begin, size, protection);
+}
+
+/* A decommit that fails half-way is refused with all of it as it was; one that
+ * cannot go back either is done, and what it covers reads zero when it is
+ * committed again. */
+static void test_mmap_decommit_half(void)
+{
+	struct fallow_range range;
+
+	CHECK_OR_RETURN(start(false, true) == FALLOW_OK);
+	CHECK(commit(0, 8 * G, 0) & FALLOW_COMMIT_DONE);
+	memset((void *)m.window_base, 0x55, 8 * G);
+	range = (struct fallow_range){ m.window_base + 2 * G, 4 * G,
+		FALLOW_RANGE_DONE };
+	stop_at = m.window_base + 4 * G;
+	stops = 1;
+	m.provider.decommit(m.provider.ctx, &range, 1);
+	CHECK_EQUAL(range.result, FALLOW_RANGE_REFUSED);
+	CHECK(!faults(range.base));
+	if (!faults(range.base))
+		CHECK(all_are(m.window_base, 8 * G, 0x55));
+	stops = 2;
+	m.provider.decommit(m.provider.ctx, &range, 1);
+	CHECK_EQUAL(stops, 0);
+	CHECK_EQUAL(range.result, FALLOW_RANGE_DONE);
+	CHECK_EQUAL(resident(range.base, range.size), 0);
+	CHECK(commit(2 * G, 4 * G, 0) & FALLOW_COMMIT_ZEROED);
+	CHECK(all_are(range.base, range.size, 0));
+	CHECK(all_are(m.window_base, 2 * G, 0x55));
+	CHECK(all_are(m.window_base + 6 * G, 2 * G, 0x55));
+	board_mmap_fini(&m);
+}
+
+/* A commit that fails half-way leaves nothing accessible. */
+static void test_mmap_commit_half(void)
+{
+	CHECK_OR_RETURN(start(false, true) == FALLOW_OK);
+	stop_at = m.window_base + 4 * G;
+	stops = 1;
+	CHECK_EQUAL(commit(2 * G, 4 * G, 0), FALLOW_COMMIT_NO_MEMORY);
+	CHECK_EQUAL(stops, 0);
+	CHECK(faults(m.window_base + 2 * G));
+	CHECK(faults(m.window_base + 4 * G));
+	board_mmap_fini(&m);
+}
+
 /* The bytes of huge pages in the mappings of the range, as the kernel counts
  * them in /proc/self/smaps. */
 static size_t huge_bytes(uintptr_t base, size_t size)
@@ -294,6 +360,8 @@ const struct test tests[] = {
 	{ "mmap_decommit", test_mmap_decommit },
 	{ "mmap_demand", test_mmap_demand },
 	{ "mmap_refused", test_mmap_refused },
+	{ "mmap_decommit_half", test_mmap_decommit_half },
+	{ "mmap_commit_half", test_mmap_commit_half },
 	{ "mmap_large", test_mmap_large },
 	{ "mmap_bad_config", test_mmap_bad_config },
 	{ NULL, NULL },
