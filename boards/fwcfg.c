@@ -78,6 +78,9 @@ static bool device_read(uint32_t control, uint64_t frame, uint32_t n)
 	/* The device clears all bits when it is done, or leaves the error. */
 	while (*answer & ~__builtin_bswap32(CONTROL_ERROR))
 		;
+	/* The device wrote the data before the answer; they are read after
+	 * it. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	return *answer == 0;
 }
 
@@ -119,7 +122,6 @@ static bool file_find(const char *name)
 			    mailbox_frame + offsetof(struct mailbox, file),
 			    sizeof(mailbox->file)))
 			return false;
-		__asm__ volatile("" ::: "memory");
 		if (name_equal(mailbox->file.name, name))
 			return true;
 	}
@@ -152,7 +154,6 @@ bool board_file(const char *name, const void **data, size_t *size)
 		fallow_frames_give(board_frames(), frame, run_log2(n));
 		return false;
 	}
-	__asm__ volatile("" ::: "memory");
 	*data = physical(frame);
 	*size = n;
 	return true;

@@ -73,7 +73,7 @@ board_start:
 
 	/* Five levels where the CPU has them, so that the page-table provider
 	 * is tested with either: by QEMU's models max and qemu64. */
-	movl $CR4_PAE | CR4_PGE, %ebp
+	movl $CR4_PAE, %ebp
 	movl $PHYSICAL(fourth), %edi
 	xorl %eax, %eax
 	cpuid
@@ -103,6 +103,10 @@ board_start:
 	wrmsr
 	movl $CR0_PE | CR0_WP | CR0_PG, %eax
 	movl %eax, %cr0
+	/* Global pages only now that paging is on: the other order is not
+	 * defined (Intel SDM volume 3, 2.5, on CR4.PGE). */
+	orl $CR4_PGE, %ebp
+	movl %ebp, %cr4
 	lgdt PHYSICAL(segments_pointer)
 	ljmp $Q35_SELECTOR_CODE, $PHYSICAL(start_low64)
 
