@@ -182,6 +182,57 @@ static void test_provider_same_class(void)
 	fake_end(fake);
 }
 
+/* The owner of the page that a block is in. */
+struct owner_search {
+	uintptr_t block;
+	uint32_t page_owner;
+	uint32_t owner;
+};
+
+static bool owner_visit(void *arg, const struct fallow_item *item)
+{
+	struct owner_search *search = arg;
+
+	if (item->kind == FALLOW_ITEM_PAGE)
+		search->page_owner = item->owner;
+	if (item->kind == FALLOW_ITEM_BLOCK && item->base == search->block)
+		search->owner = search->page_owner;
+	return true;
+}
+
+/* A page whose memory was committed belongs to the context that the caller is
+ * in afterwards, not to the one it came from. */
+static void test_provider_page_follows(void)
+{
+	static const size_t sizes[] = { 16, 1000, 8000, 20000, 300000 };
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct fake *fake = fake_begin(
+			FALLOW_CLASS_WINDOW, 64 * MIB, 5);
+		struct oracle *oracle = &fake->rig->oracle;
+		uint64_t moved = 0;
+
+		fake->migrate_rate = 256;
+		for (unsigned n = 0; n < 50; n++) {
+			uint64_t before = fake->migrations;
+			struct owner_search search = { 0 };
+
+			CHECK(oracle_alloc(oracle, sizes[i], 0));
+			if (fake->migrations == before)
+				continue;
+			search.block =
+				oracle->blocks[oracle_last(oracle)].base;
+			search.owner = FALLOW_NO_CONTEXT;
+			fallow_walk(&fake->rig->heap, true, owner_visit,
+				&search);
+			CHECK_EQUAL(search.owner, test_port.context);
+			moved++;
+		}
+		CHECK(moved > 0);
+		fake_end(fake);
+	}
+}
+
 const struct test tests[] = {
 	{ "provider_migrates", test_provider_migrates },
 	{ "provider_handlers", test_provider_handlers },
@@ -194,5 +245,6 @@ const struct test tests[] = {
 	{ "provider_random_direct", test_provider_random_direct },
 	{ "provider_random_exhausted", test_provider_random_exhausted },
 	{ "provider_same_class", test_provider_same_class },
+	{ "provider_page_follows", test_provider_page_follows },
 	{ NULL, NULL },
 };
