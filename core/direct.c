@@ -4,13 +4,15 @@
  * powers of two.
  *
  * A reserve takes the next power of two and gives the tail back.  Where that
- * has no frames, it takes the largest power of two below and claims the rest
- * piece by piece behind it, so that 1.5 GiB can be had of a 2 GiB machine.  A
- * release of any part gives the largest aligned pieces there are; the frame
- * allocator makes one run of them again.
+ * has no frames, it takes a smaller power of two, the *seed*, and claims the
+ * rest piece by piece behind it and before it, so that 1.5 GiB can be had of a
+ * 2 GiB machine, wherever the kernel lies in it.  A release of any part gives
+ * the largest aligned pieces there are; the frame allocator makes one run of
+ * them again.
  *
  * Address 0 is the heap's word for "none": a run there is given back and the
- * next one tried in its stead.
+ * next one tried in its stead.  So is a run outside of the window, but the
+ * hooks must give none: it does not search beyond the second.
  *
  * There is no state and no lock: the hooks do their own.  Context of both
  * calls: any.
@@ -67,29 +69,96 @@ static uint64_t run_round_up(const struct fallow_frame_hooks *hooks,
 	return frame;
 }
 
-/* Takes the power of two below the size and claims what is behind it. */
+/* Claims what is free from `at` on towards `end`, and returns where that
+ * stops. */
+static uint64_t claim_behind(
+	const struct fallow_frame_hooks *hooks, uint64_t at, uint64_t end)
+{
+	unsigned log2, most = 63;
+
+	while (at < end) {
+		log2 = piece_log2(at, end);
+		if (log2 > most)
+			log2 = most;
+		if (hooks->claim(hooks->ctx, at, log2)) {
+			at += (uint64_t)1 << log2;
+			continue;
+		}
+		if (log2 == FALLOW_GRANULE_LOG2)
+			break;
+		most = log2 - 1;
+	}
+	return at;
+}
+
+/* Claims [begin, at), from its end down; gives back what it claimed and
+ * returns false iff not all of it is free. */
+static bool claim_before(
+	const struct fallow_frame_hooks *hooks, uint64_t begin, uint64_t at)
+{
+	uint64_t end = at;
+
+	while (at > begin) {
+		unsigned log2 = 63 - (unsigned)__builtin_clzll(at - begin);
+
+		if ((unsigned)__builtin_ctzll(at) < log2)
+			log2 = (unsigned)__builtin_ctzll(at);
+		if (!hooks->claim(hooks->ctx,
+			    at - ((uint64_t)1 << log2), log2)) {
+			run_give(hooks, at, end);
+			return false;
+		}
+		at -= (uint64_t)1 << log2;
+	}
+	return true;
+}
+
+/*
+ * Takes a seed of 2^log2, which is less than the size and no less than the
+ * alignment, and claims the rest: behind it as far as that is free, then before
+ * it, down to the last aligned address from which the run fits.
+ */
+static uint64_t run_grow(const struct fallow_frame_hooks *hooks,
+	uint64_t size, unsigned align_log2, unsigned log2)
+{
+	uint64_t seed = hooks->take(hooks->ctx, log2);
+	uint64_t frame = seed, end;
+
+	if (seed == FALLOW_FRAME_NONE)
+		return seed;
+	end = claim_behind(
+		hooks, seed + ((uint64_t)1 << log2), seed + size);
+	if (end - seed < size) {
+		frame = (end - size) >> align_log2 << align_log2;
+		if (end < size || !claim_before(hooks, frame, seed)) {
+			run_give(hooks, seed, end);
+			return FALLOW_FRAME_NONE;
+		}
+	}
+	run_give(hooks, frame + size, end);
+	return frame;
+}
+
+/*
+ * Puts a run together out of a seed and what is free beside it.  A run of more
+ * than 2^k and up to 2^(k+1) always has an aligned 2^(k-1) in it, and mostly an
+ * aligned 2^k, so these two are tried; but which of the free ones is the seed
+ * the hooks decide, and it may be one that has no room beside it.
+ */
 static uint64_t run_assemble(const struct fallow_frame_hooks *hooks,
 	uint64_t size, unsigned align_log2)
 {
-	unsigned log2 = log2_above(size);
-	uint64_t frame, end, at;
+	unsigned log2 = log2_above(size), last = align_log2;
+	uint64_t frame = FALLOW_FRAME_NONE;
 
-	if (!hooks->claim || log2 == 0)
-		return FALLOW_FRAME_NONE;
-	log2--;
-	frame = log2 < align_log2 ? FALLOW_FRAME_NONE :
-				    hooks->take(hooks->ctx, log2);
-	if (frame == FALLOW_FRAME_NONE)
+	if (last < FALLOW_GRANULE_LOG2)
+		last = FALLOW_GRANULE_LOG2;
+	if (!hooks->claim)
 		return frame;
-	end = frame + size;
-	at = frame + ((uint64_t)1 << log2);
-	while (at < end) {
-		log2 = piece_log2(at, end);
-		if (!hooks->claim(hooks->ctx, at, log2)) {
-			run_give(hooks, frame, at);
-			return FALLOW_FRAME_NONE;
-		}
-		at += (uint64_t)1 << log2;
+	for (unsigned n = 0; n < 2 && log2 > last; n++) {
+		frame = run_grow(hooks, size, align_log2, --log2);
+		if (frame != FALLOW_FRAME_NONE)
+			break;
 	}
 	return frame;
 }

@@ -17,7 +17,7 @@
 static struct fallow_frames frames;
 static struct fallow_frame_hooks hooks;
 static struct fallow_direct direct;
-static _Alignas(64) unsigned char tables[65536];
+static _Alignas(64) unsigned char tables[1 << 18];
 static unsigned misuses;
 
 static void on_misuse(void *ctx, const struct fallow_frames_misuse *report)
@@ -116,11 +116,10 @@ static void test_direct_assemble(void)
 	CHECK_EQUAL(fallow_frames_add(&frames, 0, 63 * MIB), FALLOW_OK);
 	CHECK(fallow_frames_claim(&frames, 0, FALLOW_GRANULE_LOG2));
 	CHECK(fallow_frames_claim(&frames, 62 * MIB, 20));
-	/* 16 to 62 MiB is free and no power of two of it holds 46 MiB. */
-	CHECK_EQUAL(reserve(47 * MIB, G), 0);
-	CHECK_EQUAL(reserve(46 * MIB, G), 0);
+	/* A granule to 62 MiB is free. */
+	CHECK_EQUAL(reserve(63 * MIB, G), 0);
 	CHECK_EQUAL(free_now(), 62 * MIB - G);
-	/* The run begins at the largest power of two, 16 MiB of 0 to 32. */
+	/* The run begins at the seed, the 16 MiB from 32 on. */
 	a = reserve(30 * MIB, G);
 	CHECK_EQUAL(a, OFFSET + 32 * MIB);
 	CHECK_EQUAL(free_now(), 32 * MIB - G);
@@ -137,6 +136,52 @@ static void test_direct_assemble(void)
 	direct.hooks.claim = NULL;
 	CHECK_EQUAL(reserve(30 * MIB, G), 0);
 	CHECK_EQUAL(free_now(), 62 * MIB - G);
+}
+
+/* The run that is free lies before the seed, or on both sides of it; what was
+ * claimed and is not needed goes back. */
+static void test_direct_assemble_before(void)
+{
+	uintptr_t a;
+
+	/* 2 GiB, of which the first 2 MiB are the kernel's. */
+	start(OFFSET);
+	CHECK_EQUAL(fallow_frames_add(&frames, 2 * MIB, 2046 * MIB),
+		FALLOW_OK);
+	a = reserve(1536 * MIB, 2 * MIB);
+	CHECK_EQUAL(a, OFFSET + 512 * MIB);
+	CHECK_EQUAL(free_now(), 510 * MIB);
+	release(a, 1536 * MIB);
+	a = reserve(2046 * MIB, 2 * MIB);
+	CHECK_EQUAL(a, OFFSET + 2 * MIB);
+	CHECK_EQUAL(free_now(), 0);
+	release(a, 2046 * MIB);
+	CHECK_EQUAL(reserve(2046 * MIB + G, G), 0);
+	CHECK_EQUAL(reserve(2046 * MIB, 4 * MIB), 0);
+	CHECK_EQUAL(free_now(), 2046 * MIB);
+
+	/* All of it, from 1 to 4 MiB. */
+	start(OFFSET);
+	CHECK_EQUAL(fallow_frames_add(&frames, MIB, 3 * MIB), FALLOW_OK);
+	CHECK_EQUAL(reserve(3 * MIB, G), OFFSET + MIB);
+	CHECK_EQUAL(free_now(), 0);
+
+	/* A seed of a quarter: 1 to 7 MiB has no aligned 4 MiB in it. */
+	start(OFFSET);
+	CHECK_EQUAL(fallow_frames_add(&frames, MIB, 6 * MIB), FALLOW_OK);
+	CHECK_EQUAL(reserve(6 * MIB, G), OFFSET + MIB);
+	CHECK_EQUAL(free_now(), 0);
+
+	/* The end of what is free is no multiple of the alignment: what was
+	 * claimed behind the run goes back. */
+	start(OFFSET);
+	CHECK_EQUAL(fallow_frames_add(&frames, MIB, 3 * MIB - G), FALLOW_OK);
+	a = reserve(2 * MIB + MIB / 2, 64 * 1024);
+	CHECK_EQUAL(a % (64 * 1024), 0);
+	CHECK(a >= OFFSET + MIB && a + 2 * MIB + MIB / 2 <= OFFSET + 4 * MIB);
+	CHECK_EQUAL(free_now(), MIB / 2 - G);
+	release(a, 2 * MIB + MIB / 2);
+	CHECK_EQUAL(free_now(), 3 * MIB - G);
 }
 
 /* A part of a run goes back, from any end or the middle. */
@@ -345,6 +390,7 @@ const struct test tests[] = {
 	{ "direct_provider", test_direct_provider },
 	{ "direct_exact", test_direct_exact },
 	{ "direct_assemble", test_direct_assemble },
+	{ "direct_assemble_before", test_direct_assemble_before },
 	{ "direct_parts", test_direct_parts },
 	{ "direct_zero", test_direct_zero },
 	{ "direct_window", test_direct_window },

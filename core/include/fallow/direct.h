@@ -18,8 +18,18 @@ extern "C" {
 struct fallow_direct_config {
 	/* sizeof(struct fallow_direct_config): lets the struct grow. */
 	size_t size;
-	/* Copied by the init.  claim is optional: with it, a run that is no
-	 * power of two can be put together of free neighbours. */
+	/*
+	 * Copied by the init.  All frames that they give must be inside the
+	 * window, but for the one at address 0: a reserve that gets two runs
+	 * outside gives both back and returns 0, whatever else is free.
+	 *
+	 * claim is optional.  Without, a reserve succeeds iff there is a run of
+	 * the next power of two.  With it, it also does if a free run holds
+	 * size and alignment and the seed: the block of half or of a quarter of
+	 * that power, not below the alignment, that `take` gives for it.  Of
+	 * several free runs that may be one in which the rest is not free, and
+	 * the reserve then returns 0.
+	 */
 	const struct fallow_frame_hooks *hooks;
 	/* Physical address + offset is the address, modulo 2^64. */
 	uintptr_t offset;
