@@ -20,8 +20,8 @@
  * Invariant: committed == granules in state COMMITTED * granule, of classes
  * window and direct, whenever no call is in progress.
  *
- * `lock` protects everything but what tests set.  Broken promises are noted, and
- * reported by sim_verdict() (sim_verdict.c): nothing here fails a test.
+ * `lock` protects everything but what tests set.  Broken promises are noted,
+ * and reported by sim_verdict() (sim_verdict.c): nothing here fails a test.
  */
 #define _GNU_SOURCE
 #include "sim.h"
