@@ -25,7 +25,12 @@
 
 #define SIM_GRANULE_LOG2 12
 #define SIM_GRANULE ((size_t)1 << SIM_GRANULE_LOG2)
+/* The build's chunk: 32 slices. */
+#ifdef FALLOW_SLICE_LOG2
+#define SIM_CHUNK_LOG2 (FALLOW_SLICE_LOG2 + 5)
+#else
 #define SIM_CHUNK_LOG2 21
+#endif
 #define SIM_CHUNK ((size_t)1 << SIM_CHUNK_LOG2)
 
 /* What memory without FALLOW_COMMIT_ZEROED is full of. */
