@@ -353,6 +353,21 @@ static const char *header_read(struct reader *reader, struct bytes *blob)
 	return NULL;
 }
 
+/* Whether two ranges of RAM have a byte in common; none of them wraps. */
+static bool ram_overlaps(const struct board_devicetree *tree)
+{
+	for (size_t i = 0; i < tree->ram_count; i++)
+		for (size_t j = i + 1; j < tree->ram_count; j++) {
+			const struct board_ram *a = &tree->ram[i];
+			const struct board_ram *b = &tree->ram[j];
+
+			if (a->base < b->base + b->size &&
+				b->base < a->base + a->size)
+				return true;
+		}
+	return false;
+}
+
 const char *board_devicetree_read(
 	struct board_devicetree *tree, const void *blob, size_t size)
 {
@@ -368,5 +383,7 @@ const char *board_devicetree_read(
 		wrong = structs_read(&reader);
 	if (!wrong && !tree->ram_count)
 		wrong = "device tree: no RAM";
+	if (!wrong && ram_overlaps(tree))
+		wrong = "device tree: ranges of RAM overlap";
 	return wrong;
 }

@@ -7,7 +7,8 @@
 #include "image.h"
 
 struct board_devicetree {
-	/* RAM, and what of it is somebody else's. */
+	/* RAM, no two ranges of which overlap, and what of it is somebody
+	 * else's. */
 	struct board_ram ram[BOARD_RAM_MAX];
 	struct board_ram taken[BOARD_RAM_MAX];
 	size_t ram_count, taken_count;

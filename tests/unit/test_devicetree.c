@@ -406,6 +406,35 @@ static void ram_scattered(void)
 		memory(i << 20, 0x1000);
 }
 
+/* In one reg, with a page in common. */
+static void ram_twice(void)
+{
+	node("memory@0");
+	property_text("device_type", "memory");
+	CELLS("reg", 1, 0, 1, 0, 0, 0xc0000000, 0, 0x40001000);
+	node_end();
+}
+
+/* In two nodes, the second inside of the first. */
+static void ram_nested(void)
+{
+	memory(0x40000000, 0x80000000);
+	memory(0x80000000, 0x200000);
+}
+
+static void ram_adjacent(void)
+{
+	memory(0x80000000, 0x40000000);
+	memory(0x40000000, 0x40000000);
+	memory(0xc0000000, 0x1000);
+}
+
+/* Ranges of RAM may touch, in any order. */
+static void test_ram_adjacent(void)
+{
+	CHECK(with_root(ram_adjacent) == NULL);
+}
+
 /* The number of cells is a number, or it is not there. */
 static void test_cells_of_odd_size(void)
 {
@@ -471,7 +500,7 @@ static void test_contents_forged(void)
 	void (*const all[])(void) = { ram_wraps, ram_odd, ram_wide,
 		ram_no_size, ram_scattered, property_late, token_unknown, deep,
 		node_open_at_end, node_end_too_many, property_name_outside,
-		property_long };
+		property_long, ram_twice, ram_nested };
 	const char *const expected[] = { "device tree: a range wraps",
 		"device tree: reg is not whole",
 		"device tree: addresses of neither 32 nor 64 bits",
@@ -482,7 +511,9 @@ static void test_contents_forged(void)
 		"device tree: a node has no end",
 		"device tree: a node ends that did not begin",
 		"device tree: a property's name is outside",
-		"device tree: truncated in a property" };
+		"device tree: truncated in a property",
+		"device tree: ranges of RAM overlap",
+		"device tree: ranges of RAM overlap" };
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		with_root(all[i]);
@@ -550,6 +581,7 @@ const struct test tests[] = {
 	{ "devicetree_no_tree", test_no_tree },
 	{ "devicetree_header_forged", test_header_forged },
 	{ "devicetree_contents_forged", test_contents_forged },
+	{ "devicetree_ram_adjacent", test_ram_adjacent },
 	{ "devicetree_cells_of_odd_size", test_cells_of_odd_size },
 	{ "devicetree_truncated", test_truncated },
 	{ "devicetree_random_changes", test_random_changes },
