@@ -53,10 +53,7 @@ enum {
  * counter's bit in PMCNTENSET_EL0. */
 #define PMCR (1 << 0 | 1 << 2 | 1 << 6)
 #define PMCNTEN_CYCLES ((uint64_t)1 << 31)
-/* Fields of ID_AA64DFR0_EL1.PMUVer: none, or one that is no PMUv3. */
-#define PMUVER(dfr0) ((unsigned)((dfr0) >> 8 & 15))
-#define PMUVER_NONE 0
-#define PMUVER_OTHER 15
+#define PMUVER(dfr0) ((unsigned)((dfr0) >> PMUVER_SHIFT & 15))
 
 /* What TPIDR_EL1 points to: the port of aarch64 reads the index of the context
  * from its first word. */
@@ -199,7 +196,8 @@ static void ram_trim(void)
 	}
 }
 
-/* Returns the level-2 table below this entry of level 1, made if missing. */
+/* Returns the level-2 table below this entry of level 1, made if missing.  It
+ * is no block: that is one range's alone, and ranges do not overlap. */
 static uint64_t *direct_table(uint64_t *entry)
 {
 	if (!*entry) {

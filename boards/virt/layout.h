@@ -33,6 +33,11 @@
 #define VIRT_ATTR_NORMAL 1
 #define VIRT_MAIR 0xff04
 
+/* ID_AA64DFR0_EL1.PMUVer: none, or one that is no PMUv3. */
+#define PMUVER_SHIFT 8
+#define PMUVER_NONE 0
+#define PMUVER_OTHER 15
+
 #define VIRT_STACK_BYTES 0x10000
 #define VIRT_TRAP_STACK_BYTES 0x2000
 

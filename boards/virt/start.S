@@ -48,6 +48,10 @@
  * 11), instruction cache (12), stack alignment (4, 3), data cache, MMU. */
 #define SCTLR (0x30d00800 | 1 << 12 | 1 << 4 | 1 << 3 | 1 << 2 | 1)
 
+/* Fields of ID_AA64MMFR1_EL1 and HCRX_EL2. */
+#define MMFR1_HCX_SHIFT 40
+#define HCRX_TCR2EN (1 << 14)
+
 	.section .text.start, "ax"
 	.global board_start
 board_start:
@@ -75,9 +79,24 @@ at_el2:
 	msr	cptr_el2, x0
 	msr	hstr_el2, xzr
 	msr	vttbr_el2, xzr
-	mrs	x0, pmcr_el0		/* all event counters are EL1's */
+	/* All event counters are EL1's; PMCR_EL0 is there only with PMUv3. */
+	mrs	x1, id_aa64dfr0_el1
+	ubfx	x1, x1, #PMUVER_SHIFT, #4
+	mov	x0, xzr
+	cmp	x1, #PMUVER_NONE
+	ccmp	x1, #PMUVER_OTHER, #4, ne
+	b.eq	1f
+	mrs	x0, pmcr_el0
 	ubfx	x0, x0, #11, #5
-	msr	mdcr_el2, x0
+1:	msr	mdcr_el2, x0
+	/* EL1 reads TCR2_EL1 where there is one.  HCRX_EL2 by its encoding,
+	 * for assemblers that do not know its name. */
+	mrs	x1, id_aa64mmfr1_el1
+	ubfx	x1, x1, #MMFR1_HCX_SHIFT, #4
+	cbz	x1, 2f
+	mov	x0, #HCRX_TCR2EN
+	msr	s3_4_c1_c2_2, x0
+2:
 	mrs	x0, midr_el1
 	msr	vpidr_el2, x0
 	mrs	x0, mpidr_el1
