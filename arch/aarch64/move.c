@@ -60,14 +60,12 @@ static bool journey_splits(const struct pagetable *pt, const struct journey *j)
 /* Splits the blocks that must travel as pages; nothing in them changes. */
 static void journey_split(struct pagetable *pt, const struct journey *j)
 {
-	if (pt->stop_others)
-		pt->stop_others(pt->stop_ctx);
+	fl_others_stop(pt);
 	for (size_t at = 0; at < j->size; at += part_size(j, at))
 		if (!part_is_block(pt, j, at))
 			fl_range_cut(pt, fl_table_entry(pt, j->from + at),
 				j->from + at, j->from + at);
-	if (pt->stop_others)
-		pt->resume_others(pt->stop_ctx);
+	fl_others_resume(pt);
 }
 
 /* Moves the kept entries of one part. */

@@ -181,17 +181,17 @@ static unsigned provider_commit(
 static void provider_decommit(void *ctx, struct fallow_range *ranges, size_t n)
 {
 	struct pagetable *pt = ctx;
-	bool stop = fl_ranges_judge(pt, ranges, n) && pt->stop_others;
+	bool split = fl_ranges_judge(pt, ranges, n);
 	size_t flushes = 0;
 
-	if (stop)
-		pt->stop_others(pt->stop_ctx);
+	if (split)
+		fl_others_stop(pt);
 	for (size_t i = 0; i < n; i++)
 		if (ranges[i].result == FALLOW_RANGE_DONE)
 			flushes += fl_range_keep(pt, ranges[i].base,
 				ranges[i].base + ranges[i].size);
-	if (stop)
-		pt->resume_others(pt->stop_ctx);
+	if (split)
+		fl_others_resume(pt);
 	if (!flushes)
 		return;
 	fl_ranges_flush(pt, ranges, n, flushes);
@@ -229,13 +229,11 @@ static bool provider_promote(void *ctx, uintptr_t chunk)
 	if (!(value & MMU_OURS) ||
 		!pages_joinable(table_at(pt, value & MMU_ADDRESS)))
 		return false;
-	if (pt->stop_others)
-		pt->stop_others(pt->stop_ctx);
+	fl_others_stop(pt);
 	state = lock_take(&pt->lock);
 	fl_table_join(pt, entry);
 	lock_leave(&pt->lock, state);
-	if (pt->stop_others)
-		pt->resume_others(pt->stop_ctx);
+	fl_others_resume(pt);
 	return true;
 }
 

@@ -25,6 +25,7 @@ struct pagetable {
 	void (*stop_others)(void *ctx);
 	void (*resume_others)(void *ctx);
 	void *stop_ctx;
+	uint32_t stopping; /* 1 while one CPU has the others stopped */
 	const char *why;
 	unsigned top_level;
 	bool zero;      /* commit() clears */
@@ -79,6 +80,10 @@ void fl_table_block_move(struct pagetable *pt, uint64_t *from, uintptr_t to);
 void fl_table_split(
 	struct pagetable *pt, uint64_t *entry, uintptr_t base, uintptr_t end);
 void fl_table_join(struct pagetable *pt, uint64_t *entry);
+
+/* stop.c */
+void fl_others_stop(struct pagetable *pt);
+void fl_others_resume(struct pagetable *pt);
 
 /* ranges.c */
 void fl_range_publish(struct pagetable *pt, uintptr_t at, uintptr_t end);

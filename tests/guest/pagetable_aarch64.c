@@ -11,6 +11,7 @@
  */
 #include <fallow/pagetable.h>
 
+#include "aarch64/tables.h"
 #include "board.h"
 #include "ration.h"
 #include "test.h"
@@ -346,10 +347,18 @@ static void test_granules_only(void)
 static unsigned stops, resumes;
 static bool stopped, stop_was_masked;
 
+/* Whether a second CPU that wanted the others stopped would wait now. */
+static bool stop_taken(void)
+{
+	return fl_load_relaxed(
+		&((const struct pagetable *)&pagetable)->stopping);
+}
+
 static void stop_others(void *ctx)
 {
 	CHECK(ctx == &stops);
 	CHECK(!stopped);
+	CHECK(stop_taken());
 	stop_was_masked |= READ(daif) >> 7 & 1;
 	stopped = true;
 	stops++;
@@ -361,6 +370,7 @@ static void resume_others(void *ctx)
 {
 	CHECK(ctx == &stops);
 	CHECK(stopped);
+	CHECK(stop_taken());
 	stopped = false;
 	resumes++;
 	counters();
@@ -399,6 +409,58 @@ static void test_stop_others(void)
 	CHECK_EQUAL(stops, 3);
 	CHECK_EQUAL(resumes, 3);
 	CHECK(!stop_was_masked);
+	end();
+}
+
+/* A provider whose stop hooks are the test's; false, and a failure, if that
+ * fails. */
+static bool begin_stopping(void)
+{
+	struct fallow_pagetable_config config = configuration(HIGH_WINDOW, 0);
+
+	config.stop_others = stop_others;
+	config.resume_others = resume_others;
+	config.stop_ctx = &stops;
+	stops = resumes = 0;
+	return begin_with(&config);
+}
+
+/* Whether so many stops have been made, and the next CPU may make one. */
+static bool stopped_times(unsigned n)
+{
+	return stops == n && resumes == n && !stop_taken();
+}
+
+/* Two CPUs never stop the others at once: the word for that is taken around
+ * both hooks (they look), and free after every way out of a call. */
+static void test_stop_is_exclusive(void)
+{
+	if (!begin_stopping())
+		return;
+	CHECK(commit(window, 2 * CHUNK, FALLOW_PREFER_LARGE));
+	CHECK(stopped_times(0));
+	/* A split; none; a page that keeps the chunk from being promoted. */
+	decommit(window, GRANULE);
+	CHECK(stopped_times(1));
+	decommit(window + GRANULE, GRANULE);
+	CHECK(stopped_times(1));
+	CHECK(!provider.promote(provider.ctx, window));
+	CHECK(stopped_times(1));
+	CHECK(commit(window, 2 * GRANULE, FALLOW_RESERVED));
+	CHECK(provider.promote(provider.ctx, window));
+	CHECK(stopped_times(2));
+	/* A move that needs a table and gets none; one that gets it. */
+	ration.left = 0;
+	CHECK(!provider.move(provider.ctx, window + CHUNK,
+		window + 4 * CHUNK + GRANULE, CHUNK));
+	CHECK(stopped_times(2));
+	ration.left = TEST_RATION_NONE;
+	CHECK(provider.move(provider.ctx, window + CHUNK,
+		window + 4 * CHUNK + GRANULE, CHUNK));
+	CHECK(stopped_times(3));
+	decommit(window, CHUNK);
+	decommit(window + 4 * CHUNK + GRANULE, CHUNK);
+	CHECK(stopped_times(3));
 	end();
 }
 
@@ -966,6 +1028,7 @@ const struct test tests[] = {
 	{ "no_conflict", test_no_conflict },
 	{ "granules_only", test_granules_only },
 	{ "stop_others", test_stop_others },
+	{ "stop_is_exclusive", test_stop_is_exclusive },
 	{ "stack_in_block", test_stack_in_block },
 	{ "mask_restored", test_mask_restored },
 	{ "flush_threshold", test_flush_threshold },

@@ -87,9 +87,12 @@ struct fallow_pagetable_config {
 	unsigned attr_index;
 	/*
 	 * Optional, both or neither.  Between the two no other CPU touches
-	 * the window, its own stack included.  Called in task context, by one
-	 * CPU at a time, with interrupts on and no lock held.  A CPU must be
-	 * stopped where its interrupts are on.
+	 * the window, its own stack included.  Called in task context, with
+	 * interrupts on and no lock held.  A CPU must be stopped where its
+	 * interrupts are on.  Of one provider they are called by one CPU at a
+	 * time: another that needs them waits in a loop, where it can be
+	 * stopped, so a thread between the two must not lose its CPU for good
+	 * to one that waits.
 	 */
 	void (*stop_others)(void *ctx);
 	void (*resume_others)(void *ctx);
