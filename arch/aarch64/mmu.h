@@ -193,5 +193,7 @@ uint64_t value_;                                  \
 __asm__ volatile("mrs %0, " #reg : "=r"(value_)); \
 value_;                                           \
 	 })
+/* The same of a register that a macro names. */
+#define MMU_READ_NAMED(reg) MMU_READ(reg)
 
 #endif

@@ -19,9 +19,23 @@
 #define TCR_DISABLED ((uint64_t)1 << 7)
 #define TCR_INNER(half) ((half) >> 8 & 3)
 #define TCR_OUTER(half) ((half) >> 10 & 3)
+#define TCR_SHARED(half) ((half) >> 12 & 3)
 #define TCR_GRANULE(half) ((unsigned)((half) >> 14 & 3))
 #define TCR_IPS(tcr) ((unsigned)((tcr) >> 32 & 7))
 #define TCR_DS ((uint64_t)1 << 59)
+
+/* TCR_SHARED() of walks that other CPUs' writes are coherent with: outer or
+ * inner shareable; below it are none and a reserved value. */
+#define SHARED_LEAST 2
+
+/* TCR2_EL1, by its encoding for assemblers that do not know its name, and what
+ * of it gives entries another form. */
+#define TCR2_EL1 s3_0_c2_c0_3
+#define TCR2_PIE ((uint64_t)1 << 1)
+#define TCR2_D128 ((uint64_t)1 << 5)
+/* ID_AA64MMFR3_EL1, and its field that says whether there is a TCR2_EL1. */
+#define MMFR3_EL1 s3_0_c0_c7_3
+#define MMFR3_TCRX(mmfr3) ((unsigned)(mmfr3) & 15)
 
 /* TG0 and TG1 code 4 KiB differently. */
 static const unsigned granule_4k[2] = { 0, 2 };
@@ -51,19 +65,26 @@ static bool write_back(unsigned nibble)
 	return nibble & 4 && nibble != 4;
 }
 
-/* Returns what is not supported of the CPU's state, or NULL. */
-static const char *cpu_refused(const struct fallow_pagetable_config *config)
+/* Returns what is not supported of TCR2_EL1, or NULL; 0 where it is not. */
+static const char *extension_refused(void)
 {
-	uint64_t sctlr, tcr, half;
-	unsigned attr;
+	uint64_t tcr2 = 0;
 
-	if ((MMU_READ(CurrentEL) >> 2 & 3) != 1)
-		return "CurrentEL: not at EL1";
-	sctlr = MMU_READ(sctlr_el1);
-	if (!(sctlr & SCTLR_M) || !(sctlr & SCTLR_C))
-		return "SCTLR_EL1: the MMU or the data cache is off";
-	tcr = MMU_READ(tcr_el1);
-	half = TCR_HALF(tcr, config->ttbr);
+	if (MMFR3_TCRX(MMU_READ_NAMED(MMFR3_EL1)))
+		tcr2 = MMU_READ_NAMED(TCR2_EL1);
+	if (tcr2 & TCR2_PIE)
+		return "TCR2_EL1.PIE: permissions are indirect";
+	if (tcr2 & TCR2_D128)
+		return "TCR2_EL1.D128: descriptors of 128 bits";
+	return NULL;
+}
+
+/* Returns what is not supported of how the CPU walks this TTBR, or NULL. */
+static const char *walk_refused(const struct fallow_pagetable_config *config)
+{
+	uint64_t tcr = MMU_READ(tcr_el1);
+	uint64_t half = TCR_HALF(tcr, config->ttbr);
+
 	if (half & TCR_DISABLED)
 		return "TCR_EL1.EPD: walks of this TTBR are disabled";
 	if (TCR_GRANULE(half) != granule_4k[config->ttbr])
@@ -74,6 +95,29 @@ static const char *cpu_refused(const struct fallow_pagetable_config *config)
 		return "TCR_EL1.TxSZ: not from 16 to 33";
 	if (!TCR_INNER(half) || !TCR_OUTER(half))
 		return "TCR_EL1.IRGN, ORGN: walks do not use the caches";
+	if (TCR_SHARED(half) < SHARED_LEAST &&
+		!(config->flags & FALLOW_PAGETABLE_ONE_CPU))
+		return "TCR_EL1.SH: walks are not shareable with other CPUs";
+	return NULL;
+}
+
+/* Returns what is not supported of the CPU's state, or NULL. */
+static const char *cpu_refused(const struct fallow_pagetable_config *config)
+{
+	const char *why;
+	uint64_t sctlr;
+	unsigned attr;
+
+	if ((MMU_READ(CurrentEL) >> 2 & 3) != 1)
+		return "CurrentEL: not at EL1";
+	sctlr = MMU_READ(sctlr_el1);
+	if (!(sctlr & SCTLR_M) || !(sctlr & SCTLR_C))
+		return "SCTLR_EL1: the MMU or the data cache is off";
+	why = walk_refused(config);
+	if (!why)
+		why = extension_refused();
+	if (why)
+		return why;
 	attr = MMU_READ(mair_el1) >> (8 * config->attr_index) & 0xff;
 	if (!write_back(attr & 15) || !write_back(attr >> 4))
 		return "MAIR_EL1: the attribute is not write-back memory";

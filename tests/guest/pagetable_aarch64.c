@@ -666,9 +666,11 @@ static bool refused(
 }
 
 /* As refused(), with TCR_EL1 changed by these bits for the call. */
-static bool refused_tcr(uint64_t clear, uint64_t set, const char *begins)
+static bool refused_tcr_with(
+	unsigned flags, uint64_t clear, uint64_t set, const char *begins)
 {
-	struct fallow_pagetable_config config = configuration(HIGH_WINDOW, 0);
+	struct fallow_pagetable_config config =
+		configuration(HIGH_WINDOW, flags);
 	uint64_t tcr = READ(tcr_el1), daif = READ(daif);
 	bool yes;
 
@@ -678,6 +680,26 @@ static bool refused_tcr(uint64_t clear, uint64_t set, const char *begins)
 	WRITE(tcr_el1, tcr);
 	__asm__ volatile("msr daif, %0" ::"r"(daif) : "memory");
 	return yes;
+}
+
+static bool refused_tcr(uint64_t clear, uint64_t set, const char *begins)
+{
+	return refused_tcr_with(0, clear, set, begins);
+}
+
+/* Walks that are not shareable may miss what another CPU wrote: of no harm
+ * iff there is no other.  Outer shareable (2) will do. */
+static void test_refuses_private_walks(void)
+{
+	CHECK(refused_tcr(3u << 28, 0, "TCR_EL1.SH"));
+	CHECK(refused_tcr(3u << 28, 1u << 28, "TCR_EL1.SH"));
+	CHECK(!refused_tcr(3u << 28, 2u << 28, ""));
+	end();
+	CHECK(!refused_tcr_with(FALLOW_PAGETABLE_ONE_CPU, 3u << 28, 0, ""));
+	end();
+	/* TTBR0's half says nothing of TTBR1's. */
+	CHECK(!refused_tcr(3u << 12, 0, ""));
+	end();
 }
 
 static void test_refuses_tcr(void)
@@ -1038,6 +1060,7 @@ const struct test tests[] = {
 	{ "home_is_found_again", test_home_is_found_again },
 	{ "memory_type_refused", test_memory_type_refused },
 	{ "refuses_tcr", test_refuses_tcr },
+	{ "refuses_private_walks", test_refuses_private_walks },
 	{ "refuses_lpa2", test_refuses_lpa2 },
 	{ "refuses_mair", test_refuses_mair },
 	{ "refuses_cache_off", test_refuses_cache_off },

@@ -25,8 +25,11 @@
  *     embedder's word that its CPUs raise no TLB conflict abort either, which
  *     level 2 alone permits.  Then there is no gap.
  *
- * Not supported: granules of 16 and 64 KiB, 52-bit addresses (LPA2), EL2; each
- * is refused by name.  Not done: the repeated TLBI that some CPUs with errata
+ * Not supported: granules of 16 and 64 KiB, 52-bit addresses (LPA2), EL2,
+ * walks that are not shareable unless with ONE_CPU, indirect permissions and
+ * 128-bit descriptors (PIE, D128); each is refused by name.  Where
+ * ID_AA64MMFR3_EL1 has TCR2_EL1, EL1 must be allowed to read it: HCRX_EL2 and
+ * SCR_EL3 can trap that.  Not done: the repeated TLBI that some CPUs with errata
  * need (Cortex-A76 1286807 and its like).
  */
 #ifndef FALLOW_PAGETABLE_H
@@ -117,8 +120,8 @@ struct fallow_pagetable {
  * flags, root, or one of the two stop hooks alone), UNALIGNED (root,
  * direct_offset or window), RANGE_WRAPS, WINDOW_TOO_SMALL (empty),
  * NO_TABLE_MEMORY, or UNSUPPORTED_CPU, whose causes are: the exception level, the MMU
- * being off, TCR_EL1 (granule, size, disabled or uncached walks, 52-bit
- * descriptors), MAIR_EL1, or what is in the window already.
+ * being off, TCR_EL1 (granule, size, disabled, uncached or private walks,
+ * 52-bit descriptors), TCR2_EL1 (PIE, D128), MAIR_EL1, or what is in the window already.
  * Context: boot, or task.  Calls: frames.take and .give.
  */
 enum fallow_status fallow_pagetable_init(struct fallow_pagetable *pagetable,
