@@ -6,8 +6,9 @@
  * lock, no atomic read-modify-write, no call.  The slow path is entered inside
  * the context, with nothing read that could grow stale.
  *
- * When memory runs out: first this context's empty pages go back to their
- * chunks, which costs no provider call; then, where the call may wait, what
+ * When memory runs out: first every page of the class is looked at that has a
+ * free block at all; then this context's empty pages go back to their chunks,
+ * which costs no provider call; then, where the call may wait, what
  * fallow_collect() does; then a larger block serves, if there is a free one;
  * then the embedder's pressure hook; then NULL.
  */
@@ -67,6 +68,23 @@ static void block_clear(
 	op_rejoin(op);
 }
 
+/* A span for a block of a class: a page of many slices may not fit where the
+ * block alone does. */
+static void *span_instead(struct op *op, const struct request *request)
+{
+	void *block = fl_span_alloc(op, class_size(request->class),
+		request->align, op->flags & FALLOW_ZERO);
+	struct page *span;
+
+	if (block == NULL)
+		return NULL;
+	/* With large granules a sized free may name less than half of it. */
+	span = map_find(op->heap, (uintptr_t)block);
+	if (span->loose == 0)
+		fl_store_relaxed(&span->loose, 1);
+	return block;
+}
+
 /* A block of a class, or a span where no page for the class can be had. */
 static void *block_alloc(struct op *op, const struct request *request)
 {
@@ -79,10 +97,8 @@ static void *block_alloc(struct op *op, const struct request *request)
 		return fl_span_alloc(op, request->size, request->align, zero);
 	block = fl_class_alloc(
 		op, class, request_align_log2(request), &clean);
-	/* A page of many slices may not fit where the block alone does. */
 	if (block == NULL && class >= CLASS_FIRST_MEDIUM)
-		return fl_span_alloc(
-			op, class_size(class), request->align, zero);
+		return span_instead(op, request);
 	if (block != NULL)
 		block_clear(op, block, class_size(class), clean);
 	return block;
@@ -103,18 +119,6 @@ static void *block_borrow(struct op *op, const struct request *request)
 			map_find(op->heap, (uintptr_t)block)->block_size,
 			clean);
 	return block;
-}
-
-/* Releases all empty pages of the context; no provider is called. */
-static void local_trim(struct op *op)
-{
-	struct heap *heap = op->heap;
-	struct fl_port_state state = lock_take(&heap->lock);
-	uint32_t seen = ++heap->collects;
-
-	lock_leave(&heap->lock, state);
-	while (fl_class_trim(heap, op->local, seen, 16))
-		;
 }
 
 /* Asks the embedder for memory; returns whether it is worth trying again. */
@@ -140,8 +144,14 @@ static void *block_find(struct op *op, const struct request *request)
 
 	if (block != NULL || (op->flags & FLAG_OPTIONAL))
 		return block;
-	local_trim(op);
-	block = block_alloc(op, request);
+	if (request->class != CLASS_NONE) {
+		fl_class_salvage(op, request->class);
+		block = block_alloc(op, request);
+	}
+	if (block == NULL) {
+		fl_class_trim_all(op);
+		block = block_alloc(op, request);
+	}
 	if (block == NULL && reclaim) {
 		fl_collect(op);
 		block = block_alloc(op, request);
@@ -182,7 +192,10 @@ static __attribute__((noinline)) void *alloc_other(struct heap *heap,
 
 	op_local(&op);
 	if (size > FALLOW_SIZE_MAX) {
-		op_drop(&op);
+		if (fl_op_legal(&op)) {
+			counter_add(&op.local->counters.failures, 1);
+			op_drop(&op);
+		}
 		return NULL;
 	}
 	request.class = size > SIZE_CLASS_MAX ? CLASS_NONE : size_class(size);

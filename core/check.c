@@ -111,7 +111,6 @@ static bool place_agrees(const struct page *page)
 
 	switch ((enum place)page->place) {
 	case PLACE_CURRENT:
-		return state == REMOTE_OWNED;
 	case PLACE_QUEUE:
 		return state == REMOTE_OWNED || state == REMOTE_NOTIFIED;
 	case PLACE_FULL:
@@ -230,6 +229,10 @@ static void local_check(struct check *check, const struct local *local)
 		list_check(check, local->full[class], class, PLACE_FULL,
 			local->index);
 	}
+	for (page = local->told; page != NULL; page = page->notified_next)
+		holds(check, remote_state(page->remote) == REMOTE_NOTIFIED &&
+				page->owner == local->index,
+			"notified pages are NOTIFIED", page->base);
 	for (page = local->notified; page != NULL; page = page->notified_next)
 		holds(check, remote_state(page->remote) == REMOTE_NOTIFIED &&
 				page->owner == local->index,

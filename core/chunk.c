@@ -273,13 +273,14 @@ struct run fl_chunk_take_run(struct heap *heap, size_t n, size_t align)
 		return (struct run){ NULL, 0 };
 	while ((from = next_slice(heap, from, true)) < end) {
 		size_t stop = next_slice(heap, from, false);
-		uintptr_t start = align_up(
-			heap->base + from * SLICE_BYTES, align);
+		uintptr_t first = heap->base + from * SLICE_BYTES;
+		uintptr_t start = align_up(first, align);
+		size_t skipped = (start - first) >> FALLOW_SLICE_LOG2;
 
-		/* The alignment may be larger than all there is. */
-		if (start >= heap->base + from * SLICE_BYTES &&
-			start + n * SLICE_BYTES <=
-				heap->base + stop * SLICE_BYTES) {
+		/* Lengths are compared, since addresses near the end of all
+		 * there are would wrap; so may the alignment. */
+		if (start >= first && skipped <= stop - from &&
+			n <= stop - from - skipped) {
 			slices_take(heap, start, n);
 			return (struct run){ chunk_of(heap, start),
 				slice_of(start) };
@@ -291,9 +292,13 @@ struct run fl_chunk_take_run(struct heap *heap, size_t n, size_t align)
 
 bool fl_chunk_take_at(struct heap *heap, uintptr_t addr, size_t n)
 {
+	size_t slice = (addr - heap->base) >> FALLOW_SLICE_LOG2;
 	uintptr_t at = addr;
 	uintptr_t end = addr + n * SLICE_BYTES;
 
+	/* Nor is `end` beyond the last address. */
+	if (slice + n > heap->chunk_count * CHUNK_SLICES)
+		return false;
 	while (at < end) {
 		size_t number = (at - heap->base) >> CHUNK_LOG2;
 		struct chunk *chunk = number < heap->chunk_count

@@ -24,15 +24,8 @@
 
 /* How many abandoned pages of a class are compared. */
 #define CANDIDATES 4
-
-/* Takes heap->lock; a NOWAIT call does not wait for it.  Returns whether. */
-static bool heap_lock(struct op *op, struct fl_port_state *state)
-{
-	if (op->flags & FALLOW_NOWAIT)
-		return lock_try(&op->heap->lock, state);
-	*state = lock_take(&op->heap->lock);
-	return true;
-}
+/* How many pages are looked at before the context, or the lock, is let go. */
+#define STEP_PAGES 16
 
 /* Links a page into heap->abandoned, in front or at the end. */
 static void abandoned_insert(struct heap *heap, struct page *page, bool end)
@@ -83,7 +76,7 @@ static bool class_adopt(struct op *op, unsigned class)
 
 	if (fl_load_relaxed(&heap->abandoned[class]) == NULL)
 		return false;
-	if (!heap_lock(op, &state))
+	if (!op_lock_heap(op, &state))
 		return false;
 	page = abandoned_fullest(heap, class);
 	if (page != NULL) {
@@ -130,7 +123,7 @@ static struct page *slices_take(
 	struct run run;
 
 	*tables = false;
-	if (!heap_lock(op, &state))
+	if (!op_lock_heap(op, &state))
 		return NULL;
 	if (populated && heap_is(heap, FALLOW_CLASS_WINDOW))
 		run = fl_chunk_take_populated(heap, n,
@@ -154,16 +147,21 @@ static struct page *slices_take(
 	return page;
 }
 
-void fl_class_release(struct heap *heap, struct page *page)
+/* As fl_class_release(), under heap->lock. */
+static void release_locked(struct heap *heap, struct page *page)
 {
-	struct fl_port_state state;
-
 	fl_assert(page->used == 0);
 	fl_local_account(heap, page);
 	map_write(heap, page->base, page_slices(page), NULL);
-	state = lock_take(&heap->lock);
 	page->chunk->heads &= ~slice_mask(page->first_slice, 1);
 	fl_chunk_give(heap, page->base, page_slices(page));
+}
+
+void fl_class_release(struct heap *heap, struct page *page)
+{
+	struct fl_port_state state = lock_take(&heap->lock);
+
+	release_locked(heap, page);
 	lock_leave(&heap->lock, state);
 }
 
@@ -334,7 +332,8 @@ void fl_class_offline(struct heap *heap, struct local *local)
 		do {
 			struct fl_port_state state = lock_take(&local->lock);
 
-			fl_local_drain_locked(local);
+			while (!fl_local_drain(local))
+				;
 			page = class_any(local, class);
 			if (page != NULL)
 				page_abandon(heap, local, page);
@@ -344,21 +343,32 @@ void fl_class_offline(struct heap *heap, struct local *local)
 }
 
 /* Looks at one page of the context's; releases it if it is empty. */
-static void page_trim(struct heap *heap, struct local *local, struct page *page)
+static void page_trim(struct op *op, struct page *page)
 {
-	fl_page_fold(page, local);
+	struct heap *heap = op->heap;
+	struct local *local = op->local;
+	struct fl_port_state state;
+	bool more = fl_page_fold(page, local) > 0;
+
 	fl_local_account(heap, page);
-	if (page->used > 0)
+	if (more && page->place == PLACE_QUEUE)
+		fl_local_front(local, page);
+	/* One that is NOTIFIED is in a list of others' making. */
+	if (page->used > 0 ||
+		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED ||
+		!op_lock_heap(op, &state))
 		return;
 	fl_local_leave(local, page);
-	fl_class_release(heap, page);
+	release_locked(heap, page);
+	lock_leave(&heap->lock, state);
 }
 
 /* Looks at queued pages of a class, at most `most` of them, each once for one
  * `seen`; returns how many. */
-static unsigned queue_trim(struct heap *heap, struct local *local,
-	unsigned class, uint32_t seen, unsigned most)
+static unsigned queue_trim(
+	struct op *op, unsigned class, uint32_t seen, unsigned most)
 {
+	struct local *local = op->local;
 	struct page *page;
 	unsigned n = 0;
 
@@ -367,29 +377,103 @@ static unsigned queue_trim(struct heap *heap, struct local *local,
 		page->seen = seen;
 		/* The next one comes to the front, this one to the end. */
 		local->queue[class] = page->next;
-		page_trim(heap, local, page);
+		page_trim(op, page);
 		n++;
 	}
 	return n;
 }
 
-bool fl_class_trim(struct heap *heap, struct local *local, uint32_t seen,
-	unsigned most)
+bool fl_class_trim(struct op *op, uint32_t seen, unsigned most)
 {
+	struct local *local = op->local;
 	unsigned class;
 	unsigned n = 0;
 
-	fl_local_drain(local);
+	if (!fl_local_drain(local))
+		return true;
 	for (class = 0; class < CLASS_COUNT; class++) {
 		struct page *page = local->current[class];
 
-		n += queue_trim(heap, local, class, seen, most - n);
+		n += queue_trim(op, class, seen, most - n);
 		if (n == most)
 			return true;
 		if (page != &fl_page_none && page->seen != seen) {
 			page->seen = seen;
-			page_trim(heap, local, page);
+			page_trim(op, page);
 		}
 	}
 	return false;
+}
+
+/* A number that no page of the context carries as `seen`. */
+static uint32_t seen_next(struct local *local)
+{
+	/* Contexts are below 1024, so no two make the same one. */
+	return ++local->looks << 10 | local->index;
+}
+_Static_assert(FALLOW_CONTEXTS_MAX <= 1 << 10, "an index fits ten bits");
+
+void fl_class_trim_all(struct op *op)
+{
+	uint32_t seen = seen_next(op->local);
+
+	/* A few pages at a time: interrupts are masked for no longer. */
+	while (fl_class_trim(op, seen, STEP_PAGES)) {
+		op_drop(op);
+		op_rejoin(op);
+	}
+}
+
+/* Whether the next refill finds a free block of the class. */
+static bool queue_ready(const struct local *local, unsigned class)
+{
+	const struct page *page = local->queue[class];
+
+	return page != NULL && page->used < page->formed;
+}
+
+/* Brings an abandoned page with a free block to the front, if it is among the
+ * next few; returns whether there may be another. */
+static bool abandoned_salvage(struct heap *heap, unsigned class, uint32_t seen)
+{
+	struct fl_port_state state = lock_take(&heap->lock);
+	bool more = true;
+	unsigned i;
+
+	for (i = 0; more && i < STEP_PAGES; i++) {
+		struct page *page = heap->abandoned[class];
+
+		more = page != NULL && page->seen != seen;
+		if (!more)
+			break;
+		page->seen = seen;
+		if (abandoned_free_count(page) > 0)
+			more = false;
+		else
+			fl_store_relaxed(&heap->abandoned[class], page->next);
+	}
+	lock_leave(&heap->lock, state);
+	return more;
+}
+
+void fl_class_salvage(struct op *op, unsigned class)
+{
+	uint32_t seen = seen_next(op->local);
+	unsigned n = 0;
+
+	while (!queue_ready(op->local, class) &&
+		fl_local_salvage(op->local, class, seen)) {
+		if (++n % STEP_PAGES != 0)
+			continue;
+		if (op->flags & FALLOW_NOWAIT)
+			return;
+		op_drop(op);
+		op_rejoin(op);
+	}
+	if (queue_ready(op->local, class) || (op->flags & FALLOW_NOWAIT))
+		return;
+	while (abandoned_salvage(op->heap, class, seen)) {
+		op_drop(op);
+		op_rejoin(op);
+	}
 }

@@ -36,10 +36,16 @@ void fl_class_offline(struct heap *heap, struct local *local);
 void fl_class_abandoned_free(
 	struct heap *heap, struct page *page, uint32_t count, bool worth);
 
+/* Brings pages of the class that have any free block at all to where the search
+ * finds them: full ones of the context, abandoned ones.  May drop the context. */
+void fl_class_salvage(struct op *op, unsigned class);
+
+/* Releases all of the context's pages without a block; may drop the context. */
+void fl_class_trim_all(struct op *op);
+
 /* Releases the context's pages without a block, up to `most` looked at and
  * none of them twice for one `seen`; returns whether there may be more. */
-bool fl_class_trim(struct heap *heap, struct local *local, uint32_t seen,
-	unsigned most);
+bool fl_class_trim(struct op *op, uint32_t seen, unsigned most);
 
 #pragma GCC visibility pop
 

@@ -6,7 +6,8 @@
  * memory.  Then the free slices that hold memory are claimed, a batch at a
  * time, so that nobody takes them meanwhile; their memory is given back with
  * the context dropped; and they are free again, empty now.  What the provider
- * refused stays as it was, and the next collect asks again.
+ * refused to decommit stays as it was, and the next collect asks again; what it
+ * would not discard is asked for again when it was used.
  *
  * Interrupts are never masked for longer than one batch, and a collect passes
  * each slice once, so it ends whatever others do.
@@ -18,6 +19,8 @@
 /* Ranges a batch carries: 24 bytes each, and 16 for each claim, on a stack
  * that may be 2 KiB in all. */
 #define BATCH_RANGES 32
+/* Chunks that are looked at before the lock is let go: a GiB of addresses. */
+#define BATCH_CHUNKS 512
 /* A slice has at most this many runs of granules: every other one. */
 #define SLICE_RANGES ((SLICE_GRANULES + 1) / 2)
 _Static_assert(BATCH_RANGES <= FALLOW_RANGES_MAX, "one call carries a batch");
@@ -99,13 +102,16 @@ static unsigned batch_chunk(struct heap *heap, struct batch *batch,
 }
 
 /* Fills a batch from slice *at of the window on, and moves it behind what was
- * claimed. */
-static void batch_fill(struct heap *heap, struct batch *batch, size_t *at)
+ * looked at; returns whether there was anything left to look at. */
+static bool batch_fill(struct heap *heap, struct batch *batch, size_t *at)
 {
 	struct fl_port_state state = lock_take(&heap->lock);
+	bool more = *at / CHUNK_SLICES < heap->chunk_count;
+	unsigned i;
 
 	batch->range_count = batch->claim_count = 0;
-	while (*at / CHUNK_SLICES < heap->chunk_count) {
+	for (i = 0; i < BATCH_CHUNKS && *at / CHUNK_SLICES < heap->chunk_count;
+		i++) {
 		struct chunk *chunk = heap->chunks[*at / CHUNK_SLICES];
 		unsigned from = *at % CHUNK_SLICES;
 		unsigned next = CHUNK_SLICES;
@@ -117,6 +123,7 @@ static void batch_fill(struct heap *heap, struct batch *batch, size_t *at)
 			break;
 	}
 	lock_leave(&heap->lock, state);
+	return more;
 }
 
 /* The claimed slices are free again; of class direct, gone. */
@@ -187,10 +194,9 @@ size_t fl_collect_slices(struct op *op)
 	if (heap_is(heap, FALLOW_CLASS_FLAT) &&
 		!(heap->provider.capabilities & FALLOW_CAN_DISCARD))
 		return 0;
-	for (;;) {
-		batch_fill(heap, &batch, &at);
+	while (batch_fill(heap, &batch, &at)) {
 		if (batch.range_count == 0)
-			return bytes;
+			continue;
 		/* Class direct: what is released can be another call's at
 		 * once, which must not find the slices in the books; and no
 		 * release is refused, so they can be closed first. */
@@ -201,20 +207,12 @@ size_t fl_collect_slices(struct op *op)
 		if (heap_is(heap, FALLOW_CLASS_DIRECT))
 			batch_give(op, &batch);
 	}
+	return bytes;
 }
 
 size_t fl_collect(struct op *op)
 {
-	struct heap *heap = op->heap;
-	struct fl_port_state state = lock_take(&heap->lock);
-	uint32_t seen = ++heap->collects;
-
-	lock_leave(&heap->lock, state);
-	/* A few pages at a time: interrupts are masked for no longer. */
-	while (fl_class_trim(heap, op->local, seen, 16)) {
-		op_drop(op);
-		op_rejoin(op);
-	}
+	fl_class_trim_all(op);
 	return fl_collect_slices(op);
 }
 

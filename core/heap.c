@@ -21,6 +21,9 @@
 /* 88 classes with a page each take some 30 chunks of addresses per context. */
 #define LEAN_CHUNKS 512
 
+/* The fraction of the golden ratio, 2^64 times: no pattern that programs use. */
+#define SECRET_MIX UINT64_C(0x9e3779b97f4a7c15)
+
 struct page fl_page_none = {
 	.wake = UINT32_MAX,
 	.owner = FALLOW_NO_CONTEXT,
@@ -135,8 +138,9 @@ enum fallow_status fallow_init(
 	heap->misuse_ctx = config->misuse_ctx;
 	heap->pressure = config->pressure;
 	heap->pressure_ctx = config->pressure_ctx;
-	/* An odd mark is no block's address, even without a secret. */
-	heap->secret = config->secret | 1;
+	/* Odd, so that no mark is a block's address, and mixed with a number of
+	 * our own, so that none is one with a tag bit either. */
+	heap->secret = (config->secret ^ SECRET_MIX) | 1;
 	if (config->tables != NULL) {
 		heap->given_tables = (uintptr_t)config->tables;
 		heap->given_tables_size = config->tables_size;
@@ -188,6 +192,10 @@ enum fallow_status fallow_add_region(
 
 	if (status != FALLOW_OK)
 		return status;
+	/* What cannot be a region is not to be the window either. */
+	if (first && align_up(base, SLICE_BYTES) + SLICE_BYTES >
+			align_down(base + size, SLICE_BYTES))
+		return FALLOW_REGION_TOO_SMALL;
 	op_rejoin(&op);
 	if (first)
 		window_set(heap, base, size);

@@ -9,7 +9,7 @@
  *                        call that took it out of its lists
  *   page, `remote`       any context, by compare-and-swap (remote.h)
  *   local, lists         its context, inside enter/leave
- *   local, `notified`    any context, under local->lock
+ *   local, `notified`    any context under local->lock; emptied by its own
  *   chunk, heap, lists   under heap->lock
  *   populated[s]         whoever holds slice s: the page's owner, the span's
  *                        user, or, for a free slice, the holder of heap->lock
@@ -151,9 +151,14 @@ struct local {
 	/* Provider calls and hooks of this context under way from which no
 	 * other code can legally come back to the heap. */
 	uint32_t calling;
-	/* Pages that others found worth looking at again; under `lock`. */
+	uint32_t looks;     /* passes over the context's pages, for `seen` */
+	uint32_t reporting; /* of these, calls of the misuse hook */
+	/* Taken to tell the context of a page, and to go offline. */
 	_Alignas(CACHE_LINE_BYTES) struct lock lock;
+	/* Pages that others found worth looking at again: pushed under `lock`,
+	 * taken all at once by the context. */
 	struct page *notified;
+	struct page *told; /* the context's own: taken, not looked at yet */
 };
 
 /* A run of addresses whose head is committed and used. */
@@ -207,7 +212,6 @@ struct heap {
 	bool growing; /* a call extends the tables; others may not */
 	uint8_t region_count;
 	uint32_t epoch;
-	uint32_t collects;
 	uintptr_t window_base, window_end; /* end 0: not known yet */
 	uintptr_t given_tables;            /* handed in, or 0 */
 	size_t given_tables_size;
@@ -277,6 +281,15 @@ static inline void op_drop(struct op *op)
 static inline bool op_may_wait(const struct op *op)
 {
 	return !(op->flags & FALLOW_NOWAIT) && fl_port_may_wait(op->state);
+}
+
+/* Takes heap->lock; a NOWAIT call does not wait for it.  Returns whether. */
+static inline bool op_lock_heap(struct op *op, struct fl_port_state *state)
+{
+	if (op->flags & FALLOW_NOWAIT)
+		return lock_try(&op->heap->lock, state);
+	*state = lock_take(&op->heap->lock);
+	return true;
 }
 
 /* The head of the page or span at an address; NULL if there is none. */

@@ -12,8 +12,9 @@
  * then it is worth coming back to, and the slow path stays rare.  The owner's
  * own free sees that by `wake`; another context's free sees the remote word's
  * count reach an eighth and puts the page into the owner's `notified` list,
- * under the owner's lock, so that a page is in that list exactly while its
- * state is NOTIFIED.
+ * under the owner's lock, so that an owner that goes offline, which takes the
+ * lock too, never leaves one between the two.  The owner empties the list
+ * without the lock.
  *
  * Pages without a free block but with an unformed tail wait at the queue's
  * end; everything else goes to its front.
@@ -26,6 +27,8 @@
 
 /* How many queued pages are compared; see core/DESIGN.md. */
 #define CANDIDATES 4
+/* How many notified pages are taken in at a time: interrupts are masked. */
+#define DRAIN_MAX 16
 
 /* The list that a page of this place is in. */
 static struct page **list_of(
@@ -86,6 +89,8 @@ void fl_local_join(struct heap *heap, struct local *local, struct page *page)
 
 void fl_local_leave(struct local *local, struct page *page)
 {
+	fl_assert(remote_state(fl_load_relaxed(&page->remote)) !=
+		REMOTE_NOTIFIED);
 	fl_local_remove(local, page);
 	/* First the owner, then the word: whoever frees after the change sees
 	 * that nobody is notified. */
@@ -106,7 +111,10 @@ static bool full_insert(struct local *local, struct page *page)
 			fl_page_fold(page, local);
 			return false;
 		}
-		fl_assert(remote_state(word) == REMOTE_OWNED);
+		/* Told of it when it was full before, and the link is still on
+		 * its way: the drain that finds it looks at it again. */
+		if (remote_state(word) == REMOTE_NOTIFIED)
+			break;
 		/* Pairs with remote_push(): a later free sees the state and
 		 * the count, and so notifies. */
 	} while (!fl_cas_acq_rel(
@@ -153,8 +161,8 @@ static struct page *queue_fullest(struct local *local, unsigned class)
 	return best;
 }
 
-/* A page out of `notified`: it is the owner's again, and queued if it is
- * full no more. */
+/* A page out of `notified`: the owner looks at it by itself again, and it is
+ * queued if it is full no more. */
 static void notified_take(struct local *local, struct page *page)
 {
 	remote_change(page, REMOTE_OWNED);
@@ -168,38 +176,36 @@ static void notified_take(struct local *local, struct page *page)
 		queue_insert(local, page);
 }
 
-/* Pages taken off the list stay NOTIFIED until here, so nobody links them
- * again meanwhile. */
-static void notified_take_all(struct local *local, struct page *page)
+/* Takes the list of notified pages over, if there is one. */
+static void told_take(struct local *local)
 {
-	struct page *next;
+	struct page *page = fl_load_relaxed(&local->notified);
 
-	for (; page != NULL; page = next) {
-		next = page->notified_next;
+	/* Pairs with notified_push(): the links come first. */
+	while (page != NULL &&
+		!fl_cas_acquire(&local->notified, &page, (struct page *)NULL))
+		;
+	local->told = page;
+}
+
+bool fl_local_drain(struct local *local)
+{
+	unsigned i;
+
+	for (i = 0; i < DRAIN_MAX; i++) {
+		struct page *page;
+
+		if (local->told == NULL)
+			told_take(local);
+		page = local->told;
+		if (page == NULL)
+			return true;
+		/* Off the list it stays NOTIFIED until it is its turn, so
+		 * nobody links it again meanwhile. */
+		local->told = page->notified_next;
 		notified_take(local, page);
 	}
-}
-
-void fl_local_drain_locked(struct local *local)
-{
-	struct page *list = local->notified;
-
-	fl_store_relaxed(&local->notified, NULL);
-	notified_take_all(local, list);
-}
-
-void fl_local_drain(struct local *local)
-{
-	struct fl_port_state state;
-	struct page *list;
-
-	if (fl_load_relaxed(&local->notified) == NULL)
-		return;
-	state = lock_take(&local->lock);
-	list = local->notified;
-	fl_store_relaxed(&local->notified, NULL);
-	lock_leave(&local->lock, state);
-	notified_take_all(local, list);
+	return false;
 }
 
 bool fl_local_refill(struct heap *heap, struct local *local, unsigned class)
@@ -236,6 +242,16 @@ struct page *fl_local_tail(struct local *local, unsigned class)
 	return page->formed < page->capacity ? page : NULL;
 }
 
+/* Links a page into its owner's `notified` list. */
+static void notified_push(struct local *local, struct page *page)
+{
+	struct page *first = fl_load_relaxed(&local->notified);
+
+	do
+		page->notified_next = first;
+	while (!fl_cas_release(&local->notified, &first, page));
+}
+
 void fl_local_notify(struct heap *heap, struct page *page)
 {
 	uint32_t owner = fl_load_relaxed(&page->owner);
@@ -255,8 +271,7 @@ void fl_local_notify(struct heap *heap, struct page *page)
 		if (!fl_cas_acq_rel(&page->remote, &word,
 			    remote_with(word, REMOTE_NOTIFIED)))
 			continue;
-		page->notified_next = local->notified;
-		fl_store_relaxed(&local->notified, page);
+		notified_push(local, page);
 		break;
 	}
 	lock_leave(&local->lock, state);
@@ -272,6 +287,31 @@ static void full_end(struct page *page)
 		!fl_cas_acq_rel(&page->remote, &word,
 			remote_with(word, REMOTE_OWNED)))
 		;
+}
+
+bool fl_local_salvage(struct local *local, unsigned class, uint32_t seen)
+{
+	struct page *page = local->full[class];
+	uint64_t word;
+
+	if (page == NULL || page->seen == seen)
+		return false;
+	page->seen = seen;
+	fl_store_relaxed(&local->full[class], page->next);
+	word = fl_load_relaxed(&page->remote);
+	if (page->used == page->formed && remote_count(page, word) == 0)
+		return true;
+	list_remove(&local->full[class], page);
+	full_end(page);
+	fl_page_fold(page, local);
+	queue_insert(local, page);
+	return true;
+}
+
+void fl_local_front(struct local *local, struct page *page)
+{
+	list_remove(&local->queue[page->class], page);
+	queue_insert(local, page);
 }
 
 bool fl_local_wake(struct local *local, struct page *page)

@@ -28,10 +28,16 @@ bool fl_local_refill(struct heap *heap, struct local *local, unsigned class);
 /* A page of the class with an unformed tail; NULL if the context has none. */
 struct page *fl_local_tail(struct local *local, unsigned class);
 
-/* Queues the full pages that others have freed enough blocks of. */
-void fl_local_drain(struct local *local);
-/* The same, where the caller holds local->lock. */
-void fl_local_drain_locked(struct local *local);
+/* Queues the full pages that others have freed enough blocks of, a few of them;
+ * returns whether that was all. */
+bool fl_local_drain(struct local *local);
+
+/* Queues one more full page of the class if it has a free block at all; each
+ * page is looked at once for one `seen`.  Returns whether there may be more. */
+bool fl_local_salvage(struct local *local, unsigned class, uint32_t seen);
+
+/* Puts a queued page where the next refill looks first. */
+void fl_local_front(struct local *local, struct page *page);
 
 /* A remote free has made a full page worth queueing: its owner is told, if it is
  * still that owner's full page. */

@@ -81,19 +81,27 @@ unsigned fl_memory_commit(struct op *op, uintptr_t base, size_t size)
 	return result;
 }
 
+/* Counts the ranges that the provider refused. */
+static void refusals_count(
+	struct heap *heap, const struct fallow_range *ranges, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (ranges[i].result != FALLOW_RANGE_DONE)
+			fl_add_relaxed(&heap->counters.refusals, 1);
+}
+
 void fl_memory_decommit(struct op *op, struct fallow_range *ranges, size_t n)
 {
 	const struct fallow_provider *provider = &op->heap->provider;
 	struct local *calling = fl_memory_calling(op);
-	size_t i;
 
 	provider->decommit(provider->ctx, ranges, n);
 	fl_memory_called(calling);
 	op_rejoin(op);
 	fl_add_relaxed(&op->heap->counters.decommits, 1);
-	for (i = 0; i < n; i++)
-		if (ranges[i].result != FALLOW_RANGE_DONE)
-			fl_add_relaxed(&op->heap->counters.refusals, 1);
+	refusals_count(op->heap, ranges, n);
 }
 
 void fl_memory_discard(struct op *op, struct fallow_range *ranges, size_t n)
@@ -104,6 +112,7 @@ void fl_memory_discard(struct op *op, struct fallow_range *ranges, size_t n)
 	provider->discard(provider->ctx, ranges, n);
 	fl_memory_called(calling);
 	op_rejoin(op);
+	refusals_count(op->heap, ranges, n);
 }
 
 uintptr_t fl_memory_reserve(struct op *op, size_t size, size_t align)
@@ -206,7 +215,7 @@ bool fl_memory_populated(const struct heap *heap, uintptr_t base, size_t size)
 
 /* Clears memory that the caller holds, with interrupts as at the entry: it
  * may be gigabytes. */
-static void memory_clear(struct op *op, uintptr_t base, size_t size)
+void fl_memory_clear(struct op *op, uintptr_t base, size_t size)
 {
 	op_drop(op);
 	memset((void *)base, 0, size);
@@ -233,7 +242,7 @@ unsigned fl_memory_populate(
 			fl_memory_count(op->heap, next - base);
 		}
 		if (!(result & FALLOW_COMMIT_ZEROED) && fill)
-			memory_clear(op, base, next - base);
+			fl_memory_clear(op, base, next - base);
 		else if (!(result & FALLOW_COMMIT_ZEROED))
 			all &= ~(unsigned)FALLOW_COMMIT_ZEROED;
 		base = next;

@@ -23,6 +23,9 @@ unsigned fl_memory_commit(struct op *op, uintptr_t base, size_t size);
 unsigned fl_memory_populate(
 	struct op *op, uintptr_t base, size_t size, bool fill);
 
+/* Clears memory that the caller holds, with the context dropped. */
+void fl_memory_clear(struct op *op, uintptr_t base, size_t size);
+
 /* Whether every granule of the range is populated. */
 bool fl_memory_populated(
 	const struct heap *heap, uintptr_t base, size_t size);

@@ -67,10 +67,8 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 		((struct block *)addr)->mark !=
 			block_mark(op->heap, (void *)addr))
 		return true;
-	if (own) {
-		fl_page_fold(page, op->local);
+	if (own)
 		return !fl_page_lists(page, index);
-	}
 	if (page->kind == PAGE_SMALL)
 		return false;
 	/* Whoever handed the block out cleared its bit, and that came before
@@ -106,6 +104,9 @@ void fl_misuse(struct op *op, enum fallow_misuse_kind kind, uintptr_t addr,
 {
 	struct heap *heap = op->heap;
 	struct local *calling = NULL;
+	/* A hook that misuses the heap is not asked what it thinks of it. */
+	bool silent = heap->policy == FALLOW_POLICY_LEAK ||
+		(op->local != NULL && op->local->reporting > 0);
 	struct fallow_misuse report = {
 		.kind = kind,
 		.address = addr,
@@ -124,8 +125,12 @@ void fl_misuse(struct op *op, enum fallow_misuse_kind kind, uintptr_t addr,
 		calling = fl_memory_calling(op);
 	else
 		op_drop(op);
-	if (heap->misuse != NULL && heap->policy != FALLOW_POLICY_LEAK)
+	if (calling != NULL)
+		calling->reporting++;
+	if (heap->misuse != NULL && !silent)
 		heap->misuse(heap->misuse_ctx, &report);
+	if (calling != NULL)
+		calling->reporting--;
 	fl_memory_called(calling);
 	if (heap->policy == FALLOW_POLICY_STOP)
 		fl_port_halt();

@@ -193,14 +193,23 @@ bool fl_page_commit(struct op *op, struct page *page)
 	return true;
 }
 
-bool fl_page_lists(const struct page *page, uint32_t index)
+/* Whether the block at `index` is in a list. */
+static bool list_has(
+	const struct page *page, const struct block *block, uint32_t index)
 {
-	const struct block *block;
-
-	if (page->kind != PAGE_SMALL)
-		return page->bits >> index & 1;
-	for (block = page->free; block != NULL; block = block->next)
+	for (; block != NULL; block = block->next)
 		if (page_index(page, (uintptr_t)block) == index)
 			return true;
 	return false;
+}
+
+bool fl_page_lists(const struct page *page, uint32_t index)
+{
+	uint64_t word = fl_load_acquire(&page->remote);
+
+	if (page->kind != PAGE_SMALL)
+		return (page->bits | word) >> index & 1;
+	/* Others may push meanwhile, in front of what is walked here. */
+	return list_has(page, page->free, index) ||
+		list_has(page, remote_head(page, word), index);
 }

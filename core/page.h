@@ -30,8 +30,9 @@ size_t fl_page_extent(const struct page *page);
  */
 bool fl_page_commit(struct op *op, struct page *page);
 
-/* Whether the block at `index` is in the owner's free list or word, after a
- * fold.  Time: the free blocks of the page. */
+/* Whether the block at `index` is free: in the owner's list or word, or in the
+ * remote word.  By the owner, who alone takes from them.  Time: the free blocks
+ * of the page. */
 bool fl_page_lists(const struct page *page, uint32_t index);
 
 #pragma GCC visibility pop

@@ -85,27 +85,69 @@ static enum grow growing_wait(struct op *op)
 	return GROW_YES;
 }
 
-/* Class window: the region with k fresh chunks from a chunk aligned to `align`
- * on; *first is that chunk's number. */
-static struct region *region_find(
-	struct heap *heap, size_t k, size_t align, size_t *first)
+/* Class window: what to open of a region. */
+struct opening {
+	struct region *region;
+	size_t end; /* the number of the chunk behind the last one */
+};
+
+/* The free slices right before a region's frontier, as far as n of them. */
+static size_t free_before(
+	const struct heap *heap, const struct region *region, size_t n)
+{
+	size_t number = region->frontier;
+	size_t slices = 0;
+
+	while (slices < n && number > 0 && number <= heap->chunk_count) {
+		const struct chunk *chunk = heap->chunks[--number];
+
+		if (chunk == NULL)
+			break;
+		if (chunk->free != UINT32_MAX) {
+			slices += chunk->free == 0 ? 0
+				: (unsigned)__builtin_clz(~chunk->free);
+			break;
+		}
+		slices += CHUNK_SLICES;
+	}
+	return slices;
+}
+
+/*
+ * Finds chunks to open for n slices in a row: behind the free slices at a
+ * region's frontier, or for an alignment, from a chunk of that alignment on.
+ */
+static bool opening_find(
+	struct heap *heap, size_t n, size_t align, struct opening *opening)
 {
 	unsigned i;
 
 	for (i = 0; i < heap->region_count; i++) {
 		struct region *region = &heap->regions[i];
 		size_t last = chunk_number(heap, region->end - 1);
-		uintptr_t start = heap->base +
-			(region->frontier << CHUNK_LOG2);
+		size_t first, before;
 
+		/* A neighbour may have opened the chunk that both lie in. */
+		while (region->frontier <= last &&
+			region->frontier < heap->chunk_count &&
+			heap->chunks[region->frontier] != NULL)
+			region->frontier++;
+		if (region->frontier > last)
+			continue;
+		first = region->frontier;
+		before = align > SLICE_BYTES ? 0 : free_before(heap, region, n);
 		if (align > CHUNK_BYTES)
-			start = align_up(start, align);
-		*first = chunk_number(heap, start);
-		if (region->frontier <= last && *first >= region->frontier &&
-			*first <= last && k <= last - *first + 1)
-			return region;
+			first = chunk_number(heap,
+				align_up(heap->base + (first << CHUNK_LOG2),
+					align));
+		*opening = (struct opening){ region,
+			first + (n - (before < n ? before : n - 1) +
+					CHUNK_SLICES - 1) / CHUNK_SLICES };
+		if (first >= region->frontier && first <= last &&
+			opening->end <= last + 1)
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 /* Opens the chunks from the region's frontier up to `end`: their slices are
@@ -130,23 +172,24 @@ static void chunks_open(struct heap *heap, struct region *region, size_t end)
 	}
 }
 
-/* Class window: opens k chunks.  The caller extends the tables. */
+/* Class window: opens chunks for n slices.  The caller extends the tables. */
 static bool window_grow(struct op *op, size_t n, size_t align)
 {
 	struct heap *heap = op->heap;
-	size_t k = (n + CHUNK_SLICES - 1) / CHUNK_SLICES;
-	struct region *region;
-	size_t first, fresh;
+	struct fl_port_state state;
+	struct opening opening;
+	bool found;
 
 	if (n == 0)
 		return fl_table_reach(op, heap->chunk_count, 0);
-	region = region_find(heap, k, align, &first);
-	if (region == NULL)
+	state = lock_take(&heap->lock);
+	found = opening_find(heap, n, align, &opening);
+	lock_leave(&heap->lock, state);
+	if (!found ||
+		!fl_table_reach(op, opening.end,
+			opening.end - opening.region->frontier))
 		return false;
-	fresh = first + k - region->frontier;
-	if (!fl_table_reach(op, first + k, fresh))
-		return false;
-	chunks_open(heap, region, first + k);
+	chunks_open(heap, opening.region, opening.end);
 	return true;
 }
 
@@ -243,18 +286,19 @@ static size_t chunks_missing(
 }
 
 /*
- * Flat: makes sure of tables for a region, out of its own head if they must;
- * *base moves behind what was taken.
+ * Makes sure of tables for a region of memory that is there, out of its own
+ * head if they must; *base moves behind what was taken.  *records is what the
+ * records are to be taken from: as before, or the memory taken.
  */
 static enum fallow_status region_tables(
-	struct op *op, uintptr_t *base, uintptr_t end)
+	struct op *op, uintptr_t *base, uintptr_t end, struct area *records)
 {
 	struct heap *heap = op->heap;
-	struct area *records = &heap->area_records;
 	size_t need = chunks_missing(heap, *base, end) *
 		(CHUNK_TABLE_BYTES + RECORDS_BYTES);
 	uintptr_t at = align_up(*base, CACHE_LINE_BYTES);
 
+	*records = heap->area_records;
 	if (heap->chunks == NULL)
 		need = fl_table_bytes(heap->chunk_limit,
 			heap->contexts_wanted);
@@ -265,25 +309,35 @@ static enum fallow_status region_tables(
 			align_down(end, SLICE_BYTES))
 		return FALLOW_REGION_TOO_SMALL;
 	*base = at + need;
-	if (heap->chunks == NULL)
-		return fl_table_begin(op, at, need);
+	if (heap->chunks == NULL) {
+		enum fallow_status status = fl_table_begin(op, at, need);
+
+		*records = heap->area_records;
+		return status;
+	}
 	*records = (struct area){ at, 0, need, need };
 	fl_add_relaxed(&heap->counters.tables, need);
 	return FALLOW_OK;
 }
 
-/* Memory that is there: opens all chunks of the region, with their records;
- * the tables have room for them. */
-static void memory_add(struct heap *heap, uintptr_t base, uintptr_t end)
+/*
+ * Memory that is there: opens all chunks of the region, with their records.
+ * Memory of the region's own for them takes the place of what others may take
+ * records from meanwhile, so it is put there under the same lock.
+ */
+static void memory_add(struct heap *heap, const struct area *records,
+	uintptr_t base, uintptr_t end)
 {
 	size_t number = chunk_number(heap, base);
 
+	if (records->base != heap->area_records.base)
+		heap->area_records = *records;
 	for (; number <= chunk_number(heap, end - 1); number++) {
 		struct chunk *chunk = fl_table_chunk(heap, number);
-		bool records = fl_table_records(heap, chunk);
+		bool made = fl_table_records(heap, chunk);
 
-		fl_assert(records);
-		(void)records;
+		fl_assert(made);
+		(void)made;
 		fl_chunk_add(heap, chunk, chunk_part(heap, number, base, end),
 			true, true);
 	}
@@ -314,10 +368,11 @@ static enum fallow_status region_add(
 	struct region *region = &heap->regions[heap->region_count];
 	enum fallow_status status = FALLOW_OK;
 	struct fl_port_state state;
+	struct area records = heap->area_records;
 	uintptr_t given = base;
 
 	if (!heap_is(heap, FALLOW_CLASS_WINDOW))
-		status = region_tables(op, &base, end);
+		status = region_tables(op, &base, end, &records);
 	else if (base < heap->tables_end)
 		base = heap->tables_end;
 	if (status != FALLOW_OK)
@@ -331,7 +386,7 @@ static enum fallow_status region_add(
 	if (heap_is(heap, FALLOW_CLASS_WINDOW))
 		window_add(heap, base, region->end);
 	else
-		memory_add(heap, base, region->end);
+		memory_add(heap, &records, base, region->end);
 	heap->region_count++;
 	fl_add_relaxed(&heap->counters.reserved, region->end - base);
 	lock_leave(&heap->lock, state);
@@ -342,8 +397,12 @@ enum fallow_status fl_region_add(struct op *op, uintptr_t base, size_t size)
 {
 	enum fallow_status status;
 
-	while (!growing_begin(op->heap))
+	/* Not inside the context: the other call may be of the same one. */
+	while (!growing_begin(op->heap)) {
+		op_drop(op);
 		fl_port_pause();
+		op_rejoin(op);
+	}
 	status = region_add(op, base, base + size);
 	growing_end(op->heap);
 	return status;

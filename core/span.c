@@ -52,9 +52,7 @@ static struct page *slices_take(
 	struct run run;
 
 	*tables = false;
-	if (!(op->flags & FALLOW_NOWAIT))
-		state = lock_take(&heap->lock);
-	else if (!lock_try(&heap->lock, &state))
+	if (!op_lock_heap(op, &state))
 		return NULL;
 	if (n <= CHUNK_SLICES && align <= SLICE_BYTES)
 		run = fl_chunk_take(heap, (unsigned)n);
@@ -133,15 +131,21 @@ bool fl_span_free(struct op *op, struct page *span, uintptr_t addr)
 }
 
 /* Gives the slices behind the new size back. */
-static void span_shrink(struct heap *heap, struct page *span, size_t size)
+static void span_shrink(struct op *op, struct page *span, size_t size)
 {
+	struct heap *heap = op->heap;
 	size_t have = slices_of(span->span_size);
 	size_t keep = slices_of(size);
 	uintptr_t rest = span->base + (keep << FALLOW_SLICE_LOG2);
 	struct fl_port_state state;
 
+	/* It stays as large as it is; a sized free must not wonder. */
+	if (!op_lock_heap(op, &state)) {
+		if (span->loose == 0)
+			span->loose = 1;
+		return;
+	}
 	map_write(heap, rest, have - keep, NULL);
-	state = lock_take(&heap->lock);
 	if (have > keep)
 		fl_chunk_give(heap, rest, have - keep);
 	lock_leave(&heap->lock, state);
@@ -160,9 +164,7 @@ static bool span_grow(
 	struct fl_port_state state;
 	bool taken;
 
-	if (!(op->flags & FALLOW_NOWAIT))
-		state = lock_take(&heap->lock);
-	else if (!lock_try(&heap->lock, &state))
+	if (!op_lock_heap(op, &state))
 		return false;
 	taken = more == 0 || fl_chunk_take_at(heap, next, more);
 	lock_leave(&heap->lock, state);
@@ -189,7 +191,7 @@ bool fl_span_resize(struct op *op, struct page *span, size_t size, bool zero)
 	size = align_up(size, GRANULE_BYTES);
 	if (size <= span->span_size) {
 		if (size < span->span_size)
-			span_shrink(op->heap, span, size);
+			span_shrink(op, span, size);
 		return true;
 	}
 	return span_grow(op, span, size, zero);

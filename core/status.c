@@ -8,7 +8,7 @@ const char *fallow_status_text(enum fallow_status status)
 	case FALLOW_OK:
 		return "no error";
 	case FALLOW_BAD_SIZE_FIELD:
-		return "a struct's size field is 0 or larger than known";
+		return "a struct's size field is not the size that is known";
 	case FALLOW_MISSING_ARGUMENT:
 		return "a pointer that must be given is NULL";
 	case FALLOW_BAD_PROVIDER:

@@ -64,7 +64,8 @@ static void locals_make(struct heap *heap, uintptr_t at, unsigned contexts)
 		at += align_up(sizeof(struct local), CACHE_LINE_BYTES);
 	}
 	heap->locals = locals;
-	heap->contexts = contexts;
+	/* From here on calls are served. */
+	fl_store_release(&heap->contexts, contexts);
 }
 
 /* Makes sure that the area is committed and zeroed up to `bytes`. */
@@ -81,7 +82,7 @@ static bool area_reach(struct op *op, struct area *area, size_t bytes)
 	if (!(result & FALLOW_COMMIT_DONE))
 		return false;
 	if (!(result & FALLOW_COMMIT_ZEROED))
-		memset((void *)(area->base + from), 0, goal - from);
+		fl_memory_clear(op, area->base + from, goal - from);
 	fl_add_relaxed(&op->heap->counters.tables, goal - from);
 	area->committed = goal;
 	return true;
@@ -150,7 +151,7 @@ static enum fallow_status arrays_begin(
 	heap->area_records.used = 0;
 	heap->area_records.committed = end - heap->area_records.base;
 	heap->area_records.limit = heap->area_records.committed;
-	heap->map_slices = chunks * CHUNK_SLICES;
+	fl_store_release(&heap->map_slices, chunks * CHUNK_SLICES);
 	locals_make(heap, at, heap->contexts_wanted);
 	return FALLOW_OK;
 }
@@ -176,6 +177,7 @@ static bool extent_reserve(struct op *op, size_t size, uintptr_t *at)
 enum fallow_status fl_table_begin(struct op *op, uintptr_t at, size_t size)
 {
 	struct heap *heap = op->heap;
+	enum fallow_status status;
 
 	if (heap_is(heap, FALLOW_CLASS_WINDOW))
 		return window_begin(op);
@@ -186,10 +188,12 @@ enum fallow_status fl_table_begin(struct op *op, uintptr_t at, size_t size)
 		if (!extent_reserve(op, size, &at))
 			return FALLOW_NO_TABLE_MEMORY;
 		size = heap->extents->size - CACHE_LINE_BYTES;
-	} else {
-		fl_add_relaxed(&heap->counters.tables, size);
+		return arrays_begin(heap, at, size);
 	}
-	return arrays_begin(heap, at, size);
+	status = arrays_begin(heap, at, size);
+	if (status == FALLOW_OK)
+		fl_add_relaxed(&heap->counters.tables, size);
+	return status;
 }
 
 void *fl_table_take(struct heap *heap, size_t size)
@@ -224,10 +228,12 @@ static bool extent_grow(struct op *op, size_t bytes)
 {
 	struct heap *heap = op->heap;
 	struct fl_port_state state;
-	size_t size = bytes < EXTENT_BYTES ? EXTENT_BYTES : bytes;
+	/* A line of the extent says what it is. */
+	size_t ahead = EXTENT_BYTES - CACHE_LINE_BYTES;
 	uintptr_t at;
+	size_t size;
 
-	if (!extent_reserve(op, size - CACHE_LINE_BYTES, &at) &&
+	if (!extent_reserve(op, bytes > ahead ? bytes : ahead, &at) &&
 		!extent_reserve(op, bytes, &at))
 		return false;
 	size = heap->extents->size - CACHE_LINE_BYTES;
@@ -249,9 +255,10 @@ static bool records_grow(struct op *op, size_t bytes)
 	size_t goal = grown.used + bytes + ahead;
 
 	lock_leave(&op->heap->lock, state);
+	/* The area has room for what the window can hold, but only just. */
 	if (goal > grown.limit)
 		goal = grown.limit;
-	if (!area_reach(op, &grown, goal))
+	if (goal < grown.used + bytes || !area_reach(op, &grown, goal))
 		return false;
 	state = lock_take(&op->heap->lock);
 	records->committed = grown.committed;
@@ -273,8 +280,8 @@ static bool arrays_reach(struct op *op, size_t chunks)
 	state = lock_take(&heap->lock);
 	if (chunks > heap->chunk_count) {
 		heap->chunk_count = chunks;
-		/* Pairs with nothing: see map_find(). */
-		fl_store_relaxed(&heap->map_slices, chunks * CHUNK_SLICES);
+		/* Pairs with the acquire in map_find_any(). */
+		fl_store_release(&heap->map_slices, chunks * CHUNK_SLICES);
 	}
 	lock_leave(&heap->lock, state);
 	return true;

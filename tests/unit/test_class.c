@@ -276,6 +276,7 @@ static void test_class_trim(void)
 	struct rig *rig = begin();
 	struct heap *heap = white_heap(rig);
 	struct local *local = heap->locals[0];
+	struct op op = white_op(rig, 0);
 	struct page *pages[10];
 	unsigned rounds = 0;
 
@@ -285,17 +286,18 @@ static void test_class_trim(void)
 			white_pop(pages[i], 1);
 		fl_local_join(heap, local, pages[i]);
 	}
-	CHECK(fl_class_trim(heap, local, 1, 4));
+	CHECK(fl_class_trim(&op, 1, 4));
 	rounds++;
-	while (fl_class_trim(heap, local, 1, 4))
+	while (fl_class_trim(&op, 1, 4))
 		rounds++;
 	/* Nine are queued. */
 	CHECK_EQUAL(rounds, 2);
 	for (unsigned i = 0; i < 10; i++)
 		CHECK_EQUAL(map_find(heap, pages[i]->base) == pages[i],
 			i % 3 == 0);
-	CHECK(!fl_class_trim(heap, local, 1, 1));
-	CHECK(fl_class_trim(heap, local, 2, 1));
+	CHECK(!fl_class_trim(&op, 1, 1));
+	CHECK(fl_class_trim(&op, 2, 1));
+	op_drop(&op);
 	white_check(rig);
 	rig_end_now(rig, true);
 }
@@ -305,13 +307,15 @@ static void test_class_trim_folds(void)
 {
 	struct rig *rig = begin();
 	void *blocks[65];
+	struct op op;
 
 	take_many(rig, blocks, 65);
 	for (unsigned i = 0; i < 65; i++)
 		white_free(rig, 1, blocks[i]);
 	CHECK(white_page(rig, blocks[0]) && white_page(rig, blocks[64]));
-	CHECK(!fl_class_trim(
-		white_heap(rig), white_heap(rig)->locals[0], 1, 16));
+	op = white_op(rig, 0);
+	CHECK(!fl_class_trim(&op, 1, 16));
+	op_drop(&op);
 	CHECK(!white_page(rig, blocks[0]) && !white_page(rig, blocks[64]));
 	white_check(rig);
 	rig_end_now(rig, true);

@@ -38,6 +38,10 @@ static size_t fill(struct rig *rig, size_t size)
 	return got;
 }
 
+/* The window of tests that make hundreds of heaps, twice what their regions
+ * reach to: all outside of a region is fenced, and looked at several times. */
+#define SMALL_WINDOW (2 * MIB)
+
 /* From what size on one region alone is a heap; then, how much it holds. */
 static void test_flat_smallest(void)
 {
@@ -45,7 +49,7 @@ static void test_flat_smallest(void)
 
 	for (size_t size = SIM_GRANULE; size <= 512 * KIB;
 		size += SIM_GRANULE) {
-		struct rig *rig = begin_flat(4 * MIB);
+		struct rig *rig = begin_flat(SMALL_WINDOW);
 		uintptr_t base = sim_region(&rig->sim, 0, size);
 		enum fallow_status status =
 			fallow_add_region(&rig->heap, base, size);
@@ -94,7 +98,7 @@ static void test_flat_unaligned(void)
 	uint64_t random = test_seed;
 
 	for (unsigned round = 0; round < 300 && !test_failures(); round++) {
-		struct rig *rig = begin_flat(8 * MIB);
+		struct rig *rig = begin_flat(SMALL_WINDOW);
 		size_t offset = test_random(&random) % (300 * KIB);
 		size_t size = test_random(&random) % (600 * KIB) + 1;
 		uintptr_t base = sim_region(&rig->sim, offset, size);

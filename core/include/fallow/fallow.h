@@ -12,7 +12,11 @@
  *   Contexts  boot: one CPU runs and nothing else uses the heap.  task:
  *             ordinary code, interrupts on, may be preempted.  irq: an
  *             interrupt handler, or interrupts masked.  In the model SINGLE
- *             nothing may be called from irq; see arch.h for the models.
+ *             nothing may be called from irq; see arch.h for the models.  A
+ *             handler that runs with interrupts on, or code that the code it
+ *             displaced has to wait for, says FALLOW_NOWAIT: an allocation may
+ *             have to wait for one that is extending the heap's tables.  With
+ *             interrupts masked it gets NULL instead.
  *   Locks     None of fallow's locks is held on return, nor while a hook or
  *             the provider runs.
  *   Time      A call that enters no provider is bounded.
@@ -50,7 +54,8 @@ struct fallow {
 /* Per-call flags; 0 is the ordinary call. */
 enum fallow_flags {
 	/* No provider call and no waiting for a contended lock: NULL rather
-	 * than either.  Implies FALLOW_NORECLAIM. */
+	 * than either.  (What the call took and cannot use is given back under
+	 * a lock.)  Implies FALLOW_NORECLAIM. */
 	FALLOW_NOWAIT = 1u << 0,
 	/* Every byte of the block reads as zero; in a realloc, every byte
 	 * beyond the old usable size. */
@@ -76,7 +81,8 @@ enum fallow_misuse_kind {
 	FALLOW_MISUSE_BAD_ALIGNMENT,
 	/* The provider or a hook called back into the heap that called it. */
 	FALLOW_MISUSE_REENTRY,
-	/* The index of the context is not below the heap's maximum. */
+	/* The index of the context is not below the heap's maximum: seen when
+	 * a call begins.  No thread may move to such a CPU inside a call. */
 	FALLOW_MISUSE_BAD_CONTEXT,
 	FALLOW_MISUSE_COUNT,
 };
@@ -146,7 +152,8 @@ struct fallow_config {
 	/*
 	 * Optional.  Called before an allocation of `size` bytes fails, task
 	 * context only, without locks; may free into the heap.  Returns
-	 * whether it is worth trying again.
+	 * whether it is worth trying again, and is then called again if that
+	 * failed: it says no when it has nothing more to give.
 	 */
 	bool (*pressure)(void *ctx, size_t size);
 	void *pressure_ctx;
@@ -172,7 +179,8 @@ enum fallow_status fallow_init(
  * config.tables has room.  Class direct: as flat, never released.  Bytes before
  * the first and behind the last whole slice are not used.
  * Fails iff: UNALIGNED (window only), RANGE_WRAPS, OUTSIDE_WINDOW,
- * REGION_OVERLAPS, REGION_TOO_SMALL, TOO_MANY_REGIONS, NO_TABLE_MEMORY.
+ * REGION_OVERLAPS, REGION_TOO_SMALL, TOO_MANY_REGIONS, NO_TABLE_MEMORY; for the
+ * first region of a flat heap without a window also BAD_TABLES.
  * Context: boot, or task in one context at a time.  Calls: commit (window).
  */
 enum fallow_status fallow_add_region(
@@ -274,7 +282,7 @@ size_t fallow_collect(struct fallow *heap);
 /*
  * The calling context will not use the heap for long or ever: all its pages
  * are handed to whoever needs them.  Its next use of the heap is legal.
- * Context: any.  Calls: none.
+ * Context: any.  Time: proportional to its pages.  Calls: none.
  */
 void fallow_offline(struct fallow *heap);
 
@@ -335,8 +343,9 @@ struct fallow_snapshot {
 	size_t tables;
 	/* Now: usable bytes of blocks in use. */
 	size_t live;
-	/* The largest `live` seen at a slow path: at most the true peak, and
-	 * at least `live` at the last snapshot. */
+	/* The largest `live` seen at slow paths, which learn late of what others
+	 * and the hot paths did: near the true peak, below or above, and at
+	 * least `live` at the last snapshot. */
 	size_t live_peak;
 	/* Now: blocks in use, pages, spans, chunks that hold any of them. */
 	size_t blocks, pages, spans, chunks;
@@ -347,7 +356,8 @@ struct fallow_snapshot {
 	uint64_t committed_total, decommitted_total;
 	/* Counters: commits and reserves that had no memory; ranges refused. */
 	uint64_t no_memory, refusals;
-	/* Counters: allocations that returned NULL; misuses seen. */
+	/* Counters: allocations that returned NULL, but for products that
+	 * overflow; misuses seen. */
 	uint64_t failures, misuses;
 	/* Counters: blocks freed by a context that did not own the page,
 	 * as taken in by the owner; pages abandoned; pages adopted. */

@@ -104,7 +104,7 @@ struct fallow_provider {
 	size_t size;
 	enum fallow_provider_class provider_class;
 	unsigned capabilities; /* of enum fallow_capability */
-	/* log2 of the smallest mapping; at most the build's granule. */
+	/* log2 of the smallest mapping: the build's granule. */
 	unsigned granule_log2;
 	/* log2 of the large mapping: 0 for none, else the build's chunk. */
 	unsigned large_log2;
@@ -168,8 +168,9 @@ struct fallow_provider {
 	uintptr_t (*reserve)(void *ctx, size_t size, size_t align);
 
 	/*
-	 * Class direct.  Gives back a run, or any part of one whose base and
-	 * size are multiples of the granule.
+	 * Class direct.  Gives back a run, any part of one, or runs side by
+	 * side and parts of them: a range whose base and size are multiples of
+	 * the granule, all of it reserved.
 	 * Context: as decommit.
 	 */
 	void (*release)(void *ctx, uintptr_t base, size_t size);

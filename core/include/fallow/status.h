@@ -12,7 +12,8 @@ extern "C" {
 
 enum fallow_status {
 	FALLOW_OK = 0,
-	/* A struct's size field is 0 or larger than this library knows. */
+	/* A struct's size field is not the size that this library knows; where a
+	 * header says so, a smaller one is that of an older caller. */
 	FALLOW_BAD_SIZE_FIELD,
 	/* A pointer that must be given is NULL. */
 	FALLOW_MISSING_ARGUMENT,
@@ -25,7 +26,7 @@ enum fallow_status {
 	FALLOW_BAD_LARGE,
 	/* The window or region is not a multiple of the granule. */
 	FALLOW_UNALIGNED,
-	/* The window cannot hold the tables and one chunk beside them. */
+	/* The window cannot hold the tables and one slice beside them. */
 	FALLOW_WINDOW_TOO_SMALL,
 	/* The window, or a range, wraps around the end of the addresses. */
 	FALLOW_RANGE_WRAPS,
