@@ -66,8 +66,11 @@ COMMON := -std=c11 -g $(WARNINGS) $(INCLUDES) -MMD -MP
 
 # What runs without an operating system.  No stack protector: its symbols are
 # the embedder's, and the archive needs no more than tests/support/undefined.txt.
+# No unwind tables, which are loaded: gcc for aarch64 makes them unless both
+# options say no.  The debug information has its own.
 FREESTANDING := -ffreestanding -nostdlib -fno-stack-protector \
-	-fno-asynchronous-unwind-tables -ffunction-sections -fdata-sections
+	-fno-asynchronous-unwind-tables -fno-unwind-tables \
+	-ffunction-sections -fdata-sections
 # At most 2 KiB of stack a call: no single frame may have that much.
 FRAMES := -Wframe-larger-than=2048
 
