@@ -282,10 +282,15 @@ check: archives ## one check of the archives and sources: CHECK='symbols $(BUILD
 	@tests/check $(CHECK)
 
 .PHONY: run
-run: $(BUILD)/$(BOARD)/replay.elf ## replay a real program's allocations: BOARD=, TRACE=
+run: $(if $(filter-out $(TRACES),$(TRACE)),no-trace,$(BUILD)/$(BOARD)/replay.elf) ## replay a real program's allocations: BOARD=, TRACE=
 	$(file >$(BUILD)/one.plan,$(call replay_job,$(BOARD),$(TRACE)))
 	@tests/run one $(BUILD)/one.plan
 
+# In place of the image, so that nothing is compiled first.
+.PHONY: no-trace
+no-trace:
+	@echo "There is no trace '$(TRACE)'; TRACE= is one of: $(TRACES)." >&2; exit 2
+
 .PHONY: replay-host
-replay-host: $(BUILD)/host-clang/tests/traces/replay_host ## the same without QEMU: TRACE=
-	@$< tests/traces/$(TRACE).trace
+replay-host: $(if $(filter-out $(TRACES),$(TRACE)),no-trace) $(BUILD)/host-clang/tests/traces/replay_host ## the same without QEMU: TRACE=
+	@$(BUILD)/host-clang/tests/traces/replay_host tests/traces/$(TRACE).trace
