@@ -277,7 +277,8 @@ static void *alloc_aligned(struct heap *heap, size_t align, size_t size,
 	op_rejoin(&op);
 	if (align == 0 || (align & (align - 1)) != 0) {
 		if (fl_op_legal(&op))
-			fl_misuse(&op, FALLOW_MISUSE_BAD_ALIGNMENT, align, NULL);
+			fl_misuse(&op, FALLOW_MISUSE_BAD_ALIGNMENT, align,
+				NULL);
 		return NULL;
 	}
 	return fl_alloc_aligned(&op, align < 16 ? 16 : align, size);

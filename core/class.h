@@ -31,13 +31,14 @@ void fl_class_release(struct heap *heap, struct page *page);
 void fl_class_offline(struct heap *heap, struct local *local);
 
 /* After a free into an abandoned page, which made it `count` remote frees:
- * releases the page if that was its last block, and moves it up if it has become
- * `worth` adopting. */
+ * releases the page if that was its last block, and moves it up if it has
+ * become `worth` adopting. */
 void fl_class_abandoned_free(
 	struct heap *heap, struct page *page, uint32_t count, bool worth);
 
-/* Brings pages of the class that have any free block at all to where the search
- * finds them: full ones of the context, abandoned ones.  May drop the context. */
+/* Brings pages of the class that have any free block at all to where the
+ * search finds them: full ones of the context, abandoned ones.  May drop the
+ * context. */
 void fl_class_salvage(struct op *op, unsigned class);
 
 /* Releases all of the context's pages without a block; may drop the context. */

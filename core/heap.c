@@ -21,7 +21,7 @@
 /* 88 classes with a page each take some 30 chunks of addresses per context. */
 #define LEAN_CHUNKS 512
 
-/* The fraction of the golden ratio, 2^64 times: no pattern that programs use. */
+/* 2^64 times the golden ratio's fraction: no pattern that programs use. */
 #define SECRET_MIX UINT64_C(0x9e3779b97f4a7c15)
 
 struct page fl_page_none = {

@@ -39,8 +39,8 @@ bool fl_local_salvage(struct local *local, unsigned class, uint32_t seen);
 /* Puts a queued page where the next refill looks first. */
 void fl_local_front(struct local *local, struct page *page);
 
-/* A remote free has made a full page worth queueing: its owner is told, if it is
- * still that owner's full page. */
+/* A remote free has made a full page worth queueing: its owner is told, if it
+ * is still that owner's full page. */
 void fl_local_notify(struct heap *heap, struct page *page);
 
 /* After the owner's free, when `used` has come down to `wake`: queues a full

@@ -345,7 +345,7 @@ static void memory_add(struct heap *heap, const struct area *records,
 }
 
 /* Class window: the chunks at the region's ends may be open already, by a
- * neighbour; their new slices are added now, the others when they are opened. */
+ * neighbour; their new slices are added now, others when they are opened. */
 static void window_add(struct heap *heap, uintptr_t base, uintptr_t end)
 {
 	size_t first = chunk_number(heap, base);

@@ -90,8 +90,8 @@ static inline uint32_t page_worth(const struct page *page)
 /*
  * Frees a block of a page that the caller does not own.  From then on the
  * caller has no claim to the page: it may be another's, or none, or one of
- * another class.  Returns the word as it is with the block; *taken says if the block was in it already (bit-word
- * pages only), and then nothing changed.
+ * another class.  Returns the word as it is with the block; *taken says if the
+ * block was in it already (bit-word pages only), and then nothing changed.
  */
 static inline uint64_t remote_push(
 	struct page *page, void *block, uint32_t index, bool *taken)

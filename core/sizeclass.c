@@ -34,7 +34,8 @@ const uint8_t fl_size_direct[SIZE_DIRECT_MAX / 16 + 1] = {
 };
 
 /* A free block in a bit-word page is one of 56 bits (see remote.h). */
-_Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES / (SLICE_BYTES / 8 / 8 * 9) <= 56,
+_Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES / (SIZE_SMALL_MAX / 8 * 9) <=
+		56,
 	"a medium page's blocks fit the word");
 
 unsigned fl_size_page_slices(unsigned class, bool lean)

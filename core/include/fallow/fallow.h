@@ -343,9 +343,9 @@ struct fallow_snapshot {
 	size_t tables;
 	/* Now: usable bytes of blocks in use. */
 	size_t live;
-	/* The largest `live` seen at slow paths, which learn late of what others
-	 * and the hot paths did: near the true peak, below or above, and at
-	 * least `live` at the last snapshot. */
+	/* The largest `live` seen at slow paths, which learn late of what
+	 * others and the hot paths did: near the true peak, below or above,
+	 * and at least `live` at the last snapshot. */
 	size_t live_peak;
 	/* Now: blocks in use, pages, spans, chunks that hold any of them. */
 	size_t blocks, pages, spans, chunks;

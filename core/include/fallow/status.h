@@ -12,8 +12,8 @@ extern "C" {
 
 enum fallow_status {
 	FALLOW_OK = 0,
-	/* A struct's size field is not the size that this library knows; where a
-	 * header says so, a smaller one is that of an older caller. */
+	/* A struct's size field is not the size that this library knows; where
+	 * a header says so, a smaller one is that of an older caller. */
 	FALLOW_BAD_SIZE_FIELD,
 	/* A pointer that must be given is NULL. */
 	FALLOW_MISSING_ARGUMENT,
