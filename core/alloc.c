@@ -230,6 +230,12 @@ static inline __attribute__((always_inline)) void *alloc(
 	return alloc_other(heap, size, flags, caller, state);
 }
 
+void *fl_alloc_plain(
+	struct heap *heap, size_t size, unsigned flags, uintptr_t caller)
+{
+	return alloc(heap, size, flags, caller);
+}
+
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
 void *fallow_alloc(struct fallow *heap, size_t size)

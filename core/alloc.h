@@ -33,6 +33,10 @@ void *fl_alloc_slow(struct op *op, const struct request *request);
 /* The same, at an alignment. */
 void *fl_alloc_aligned(struct op *op, size_t align, size_t size);
 
+/* fallow_alloc_flags() for the public function that `caller` called. */
+void *fl_alloc_plain(
+	struct heap *heap, size_t size, unsigned flags, uintptr_t caller);
+
 /* fallow_collect() inside the context. */
 size_t fl_collect(struct op *op);
 

@@ -30,26 +30,6 @@ static __attribute__((noinline, cold)) bool doubt(
 	return false;
 }
 
-/* Whether the checks have any doubt about a block of a page with blocks. */
-static inline bool doubtful(
-	const struct heap *heap, const struct page *page, uintptr_t addr)
-{
-	uint64_t offset = addr - page->base;
-
-	if (!FALLOW_CHECKS)
-		return false;
-	if (offset >= fl_load_relaxed(&page->formed_end) ||
-		!page_aligned(page, offset))
-		return true;
-	if (page->kind == PAGE_SMALL)
-		return ((const struct block *)addr)->mark ==
-			block_mark(heap, (const void *)addr);
-	return (fl_load_relaxed(&page->bits) |
-		       fl_load_relaxed(&page->remote)) >>
-			page_index(page, addr) &
-		1;
-}
-
 /* The owner's free has brought `used` down to `wake`. */
 static __attribute__((noinline)) void own_wake(
 	struct op *op, struct page *page)
@@ -71,7 +51,7 @@ static __attribute__((noinline)) void remote_free(
 	uint64_t word;
 	bool taken;
 
-	if (unlikely(doubtful(op->heap, page, (uintptr_t)p)) &&
+	if (unlikely(misuse_doubtful(op->heap, page, (uintptr_t)p)) &&
 		!doubt(op, (uintptr_t)p, page))
 		return;
 	if (small)
@@ -96,7 +76,7 @@ static __attribute__((noinline)) void bits_free(
 {
 	uint32_t index = page_index(page, (uintptr_t)p);
 
-	if (unlikely(doubtful(op->heap, page, (uintptr_t)p)) &&
+	if (unlikely(misuse_doubtful(op->heap, page, (uintptr_t)p)) &&
 		!doubt(op, (uintptr_t)p, page))
 		return;
 	fl_store_relaxed(&page->bits, page->bits | (uint64_t)1 << index);
@@ -199,7 +179,7 @@ void fallow_free(struct fallow *fallow, void *p)
 	/* A page's owner is below the heap's number of contexts. */
 	if (unlikely(page == NULL || fl_load_relaxed(&page->owner) != index ||
 		    page->kind != PAGE_SMALL ||
-		    doubtful(heap, page, (uintptr_t)p))) {
+		    misuse_doubtful(heap, page, (uintptr_t)p))) {
 		free_other(heap, p, CALLER, state);
 		return;
 	}

@@ -27,4 +27,25 @@ __attribute__((cold)) bool fl_misuse_judge(struct op *op, uintptr_t addr,
 
 #pragma GCC visibility pop
 
+/* Whether there is any doubt that `addr` is a block in use of this page, which
+ * is no span: what the fast paths ask before they ask the judge. */
+static inline bool misuse_doubtful(
+	const struct heap *heap, const struct page *page, uintptr_t addr)
+{
+	uint64_t offset = addr - page->base;
+
+	if (!FALLOW_CHECKS)
+		return false;
+	if (offset >= fl_load_relaxed(&page->formed_end) ||
+		!page_aligned(page, offset))
+		return true;
+	if (page->kind == PAGE_SMALL)
+		return ((const struct block *)addr)->mark ==
+			block_mark(heap, (const void *)addr);
+	return (fl_load_relaxed(&page->bits) |
+		       fl_load_relaxed(&page->remote)) >>
+			page_index(page, addr) &
+		1;
+}
+
 #endif

@@ -46,6 +46,23 @@ static bool resize_in_place(struct op *op, struct page *page, size_t size)
 	return size <= usable && (size > usable / 2 || usable == 16);
 }
 
+/* The block to move to, whose begin will be copied over, so that it need not be
+ * cleared here.  `optional`: the old block would do. */
+static void *block_new(
+	struct op *op, size_t align, size_t size, bool optional)
+{
+	op->flags &= ~(unsigned)FALLOW_ZERO;
+	if (optional)
+		op->flags |= FLAG_OPTIONAL;
+	else if (align == 16) {
+		/* The hot path, if it can be. */
+		op_drop(op);
+		return fl_alloc_plain(
+			op->heap, size, op->flags, op->caller);
+	}
+	return fl_alloc_aligned(op, align, size);
+}
+
 /* Moves the block; inside the context at the begin, outside at the end. */
 static void *block_move(struct op *op, void *p, struct page *page, size_t size)
 {
@@ -56,11 +73,7 @@ static void *block_move(struct op *op, void *p, struct page *page, size_t size)
 	uint8_t tight = 0;
 	void *new;
 
-	/* The new block's begin is copied over, so only its end is cleared. */
-	op->flags &= ~(unsigned)FALLOW_ZERO;
-	if (size <= usable)
-		op->flags |= FLAG_OPTIONAL;
-	new = fl_alloc_aligned(op, align, size);
+	new = block_new(op, align, size, size <= usable);
 	if (new == NULL && size <= usable) {
 		/* Too small for this block from now on, but it is one; a sized
 		 * free must not wonder. */
@@ -97,7 +110,9 @@ static void *resize(struct fallow *heap, void *p, size_t size, unsigned flags,
 	if (!fl_op_begin(&op, heap, flags, caller))
 		return NULL;
 	page = map_find(op.heap, (uintptr_t)p);
-	if (!fl_misuse_judge(&op, (uintptr_t)p, page, &kind)) {
+	if ((page == NULL || page->kind == PAGE_SPAN ||
+		    misuse_doubtful(op.heap, page, (uintptr_t)p)) &&
+		!fl_misuse_judge(&op, (uintptr_t)p, page, &kind)) {
 		fl_misuse(&op, kind, (uintptr_t)p, page);
 		return NULL;
 	}
