@@ -243,6 +243,104 @@ static void test_alloc_illegal(void)
 	rig_end_now(rig, true);
 }
 
+/* The last of the memory freed is had again, though its page is full but for
+ * one block. */
+static void test_alloc_last_block(void)
+{
+	struct rig *rig = rig_begin(FALLOW_CLASS_FLAT, 512 * KIB, 1);
+	static void *blocks[8 * KIB];
+	size_t n = 0;
+
+	while (n < 8 * KIB &&
+		(blocks[n] = fallow_alloc(&rig->heap, 64)) != NULL)
+		n++;
+	CHECK_OR_RETURN(n > 5 * KIB && n < 8 * KIB);
+	for (size_t i = 0; i < n; i += 311) {
+		fallow_free(&rig->heap, blocks[i]);
+		CHECK(fallow_alloc(&rig->heap, 64) == blocks[i]);
+		fallow_free(&rig->heap, blocks[i]);
+		CHECK(fallow_alloc_flags(&rig->heap, 64, FALLOW_NOWAIT) ==
+			blocks[i]);
+		CHECK(fallow_alloc(&rig->heap, 64) == NULL);
+	}
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* NOWAIT waits for nobody, however short of memory it is. */
+static void test_alloc_nowait_locked(void)
+{
+	struct rig *rig = begin();
+	void *p;
+
+	for (size_t i = 1; i < 64; i++)
+		fallow_free(&rig->heap, fallow_alloc(&rig->heap, i * 4096));
+	white_lock_hold(white_heap(rig));
+	CHECK(fallow_alloc_flags(&rig->heap, MIB, FALLOW_NOWAIT) == NULL);
+	/* Pages of other sizes are empty, and are not released now. */
+	p = fallow_alloc_flags(&rig->heap, 3000, FALLOW_NOWAIT);
+	CHECK(p == NULL || fallow_usable_size(&rig->heap, p) > 3072);
+	white_lock_release(white_heap(rig));
+	fallow_free(&rig->heap, p);
+	white_check(rig);
+	white_end(rig);
+}
+
+/* A flat heap of seven slices, each of them a page of the sizes given. */
+static struct rig *begin_borrow(const size_t *sizes)
+{
+	struct rig *rig = rig_begin(FALLOW_CLASS_FLAT, 512 * KIB, 1);
+
+	for (unsigned i = 0; i < 7; i++) {
+		void *p = fallow_alloc(&rig->heap, sizes[i]);
+
+		CHECK(p != NULL);
+		CHECK_EQUAL(white_page(rig, p)->block_size, sizes[i]);
+	}
+	return rig;
+}
+
+/* Where no page can be had for a size a larger block serves, aligned as the
+ * right one would be, and a sized free of it is right. */
+static void test_alloc_borrow(void)
+{
+	static const size_t sizes[] = { 80, 96, 112, 128, 160, 192, 320 };
+	struct rig *rig = begin_borrow(sizes);
+	void *p = fallow_alloc(&rig->heap, 64);
+
+	CHECK_OR_RETURN(p != NULL);
+	CHECK_EQUAL((uintptr_t)p % 64, 0);
+	CHECK_EQUAL(fallow_usable_size(&rig->heap, p), 128);
+	fallow_free_sized(&rig->heap, p, 64);
+	p = fallow_alloc(&rig->heap, 16);
+	CHECK_EQUAL(fallow_usable_size(&rig->heap, p), 80);
+	fallow_free_sized(&rig->heap, p, 16);
+	p = fallow_alloc_aligned(&rig->heap, 64, 1);
+	CHECK_EQUAL((uintptr_t)p % 64, 0);
+	fallow_free(&rig->heap, p);
+	/* None is as large, or aligned enough. */
+	CHECK(fallow_alloc(&rig->heap, 400) == NULL);
+	CHECK(fallow_alloc_aligned(&rig->heap, 256, 256) == NULL);
+	CHECK_EQUAL(rig->misuses, 0);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* A block that shrinks stays, rather than to be had from another. */
+static void test_alloc_borrow_shrink(void)
+{
+	static const size_t sizes[] = { 80, 96, 112, 128, 160, 192, 320 };
+	struct rig *rig = begin_borrow(sizes);
+	void *p = fallow_alloc(&rig->heap, 320);
+
+	CHECK(fallow_realloc(&rig->heap, p, 48) == p);
+	CHECK_EQUAL(fallow_usable_size(&rig->heap, p), 320);
+	fallow_free_sized(&rig->heap, p, 48);
+	CHECK_EQUAL(rig->misuses, 0);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 const struct test tests[] = {
 	{ "alloc_hot", test_alloc_hot },
 	{ "alloc_zero", test_alloc_zero },
@@ -253,5 +351,9 @@ const struct test tests[] = {
 	{ "alloc_trims", test_alloc_trims },
 	{ "alloc_span_instead", test_alloc_span_instead },
 	{ "alloc_illegal", test_alloc_illegal },
+	{ "alloc_last_block", test_alloc_last_block },
+	{ "alloc_nowait_locked", test_alloc_nowait_locked },
+	{ "alloc_borrow", test_alloc_borrow },
+	{ "alloc_borrow_shrink", test_alloc_borrow_shrink },
 	{ NULL, NULL },
 };

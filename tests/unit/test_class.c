@@ -427,6 +427,69 @@ static void test_class_loose(void)
 	rig_end_now(rig, true);
 }
 
+/* When there is no more memory the pages behind the first four count too: one
+ * free block of the fifth abandoned page is found. */
+static void test_class_salvage_abandoned(void)
+{
+	struct rig *rig = begin();
+	struct page *pages[20];
+	void *blocks[20][64];
+
+	for (unsigned i = 0; i < 20; i++)
+		pages[i] = abandoned(rig, blocks[i], 64);
+	CHECK(white_heap(rig)->abandoned[CLASS] == pages[0]);
+	rig->sim.refuse_from = rig->sim.calls + 1;
+	CHECK(fallow_alloc(&rig->heap, SIZE) == NULL);
+	/* Less than an eighth, so they stay where they are. */
+	white_free(rig, 2, blocks[4][7]);
+	white_free(rig, 2, blocks[18][63]);
+	CHECK(fallow_alloc(&rig->heap, SIZE) == blocks[4][7]);
+	CHECK_EQUAL(pages[4]->owner, 0);
+	CHECK(fallow_alloc(&rig->heap, SIZE) == blocks[18][63]);
+	CHECK(fallow_alloc(&rig->heap, SIZE) == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* A page of the context's, its first granule formed and in use. */
+static struct page *tailed(struct rig *rig)
+{
+	struct page *page = white_page_new(rig, CLASS);
+	struct op op = white_op(rig, 0);
+	size_t slice = (page->base - op.heap->base) >> FALLOW_SLICE_LOG2;
+
+	CHECK(fl_page_commit(&op, page));
+	CHECK(fl_page_form(op.heap, page));
+	white_pop(page, page->formed);
+	op.heap->map[slice] = page;
+	fl_local_join(op.heap, op.local, page);
+	op_drop(&op);
+	return page;
+}
+
+/* So is what others freed of a queued page that was not the last one. */
+static void test_class_salvage_queued(void)
+{
+	struct rig *rig = begin();
+	struct page *pages[10];
+	void *block;
+
+	for (unsigned i = 0; i < 10; i++)
+		pages[i] = tailed(rig);
+	CHECK_EQUAL(pages[0]->place, PLACE_CURRENT);
+	CHECK(white_heap(rig)->locals[0]->queue[CLASS] == pages[1]);
+	rig->sim.refuse_from = rig->sim.calls + 1;
+	CHECK(fallow_alloc(&rig->heap, SIZE) == NULL);
+	/* A search that fails turns the queue all the way round. */
+	CHECK(white_heap(rig)->locals[0]->queue[CLASS] == pages[1]);
+	block = white_block(pages[6], 2);
+	white_free(rig, 1, block);
+	CHECK(fallow_alloc_flags(&rig->heap, SIZE, FALLOW_NORECLAIM) == block);
+	CHECK(fallow_alloc(&rig->heap, SIZE) == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 const struct test tests[] = {
 	{ "class_current_first", test_class_current_first },
 	{ "class_queue_before_abandoned", test_class_queue_before_abandoned },
@@ -443,5 +506,7 @@ const struct test tests[] = {
 	{ "class_open_refused", test_class_open_refused },
 	{ "class_open_tables", test_class_open_tables },
 	{ "class_loose", test_class_loose },
+	{ "class_salvage_abandoned", test_class_salvage_abandoned },
+	{ "class_salvage_queued", test_class_salvage_queued },
 	{ NULL, NULL },
 };

@@ -271,6 +271,58 @@ static void test_window_regions(void)
 	rig_end(rig);
 }
 
+/* A first region without a whole slice leaves the heap as it was: the next one
+ * is its first. */
+static void test_flat_first_useless(void)
+{
+	struct rig *rig = rig_prepare(FALLOW_CLASS_FLAT, 8 * MIB, 1);
+	uintptr_t base = rig->sim.base;
+	void *tables = aligned_alloc(64, 256 * KIB);
+
+	CHECK_OR_RETURN(tables);
+	rig->config.tables = tables;
+	rig->config.tables_size = 256 * KIB;
+	rig->config.window_base = 0;
+	rig->config.window_size = 0;
+	CHECK_EQUAL(fallow_init(&rig->heap, &rig->config), FALLOW_OK);
+	CHECK_EQUAL(fallow_add_region(&rig->heap, base + 4096, 100 * KIB),
+		FALLOW_REGION_TOO_SMALL);
+	sim_region(&rig->sim, MIB, 4 * MIB);
+	CHECK_EQUAL(fallow_add_region(&rig->heap, base + MIB, 4 * MIB),
+		FALLOW_OK);
+	oracle_begin(&rig->oracle, &rig->heap, rig->blocks, RIG_BLOCKS,
+		test_seed);
+	rig->oracle.may_fail = true;
+	rig->oracle.window_base = base + MIB;
+	rig->oracle.window_size = 4 * MIB;
+	CHECK_EQUAL(fill(rig, 64 * KIB), 64);
+	rig_end(rig);
+	free(tables);
+}
+
+/* Tables that are too small are so for every region, and count as none. */
+static void test_flat_bad_tables(void)
+{
+	struct rig *rig = rig_prepare(FALLOW_CLASS_FLAT, 4 * MIB, 1);
+	struct fallow_snapshot now = { .size = sizeof(now) };
+	static _Alignas(64) unsigned char tables[256];
+
+	rig->config.tables = tables;
+	rig->config.tables_size = sizeof(tables);
+	rig->config.window_base = 0;
+	rig->config.window_size = 0;
+	CHECK_EQUAL(fallow_init(&rig->heap, &rig->config), FALLOW_OK);
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_EQUAL(fallow_add_region(
+				    &rig->heap, rig->sim.base, 4 * MIB),
+			FALLOW_BAD_TABLES);
+		fallow_snapshot(&rig->heap, &now);
+		CHECK_EQUAL(now.tables, 0);
+	}
+	CHECK(fallow_alloc(&rig->heap, 1) == NULL);
+	rig_end_now(rig, true);
+}
+
 const struct test tests[] = {
 	{ "flat_smallest", test_flat_smallest },
 	{ "flat_window_from_region", test_flat_window_from_region },
@@ -281,5 +333,7 @@ const struct test tests[] = {
 	{ "flat_tables_handed_in", test_flat_tables_handed_in },
 	{ "direct_tables_handed_in", test_direct_tables_handed_in },
 	{ "window_regions", test_window_regions },
+	{ "flat_first_useless", test_flat_first_useless },
+	{ "flat_bad_tables", test_flat_bad_tables },
 	{ NULL, NULL },
 };

@@ -348,6 +348,118 @@ static void test_local_account(void)
 	rig_end_now(rig, true);
 }
 
+/* Frees of others that make a full page worth queueing, with the notifier
+ * stopped after its change of the word and before its link. */
+static void notify_begin(struct rig *rig, struct page *page)
+{
+	struct block *block = white_block(page, 7);
+	bool taken;
+
+	for (uint32_t i = 0; i < 7; i++)
+		other_free(rig, page, i);
+	block->mark = block_mark(white_heap(rig), block);
+	remote_push(page, block, 7, &taken);
+	remote_change(page, REMOTE_NOTIFIED);
+	page->notified_next = local_of(rig)->notified;
+}
+
+/* It goes on. */
+static void notify_end(struct rig *rig, struct page *page)
+{
+	local_of(rig)->notified = page;
+	white_check(rig);
+}
+
+/* Filled anew meanwhile: it stays NOTIFIED, so nobody links it again. */
+static void test_local_notify_window_full(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct local *local = local_of(rig);
+	struct page *page = full(rig);
+
+	notify_begin(rig, page);
+	for (uint32_t i = 8; i < 16; i++)
+		own_free(rig, page, i);
+	CHECK(!fl_local_wake(local, page));
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	white_pop(local->current[CLASS], 64);
+	CHECK(fl_local_refill(heap, local, CLASS));
+	CHECK(local->current[CLASS] == page);
+	white_pop(page, 8);
+	CHECK(fl_local_refill(heap, local, CLASS));
+	white_pop(page, 8);
+	joined(rig, 0);
+	CHECK(fl_local_refill(heap, local, CLASS));
+	CHECK_EQUAL(page->place, PLACE_FULL);
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_NOTIFIED);
+	notify_end(rig, page);
+	for (uint32_t i = 0; i < 9; i++)
+		other_free(rig, page, i);
+	CHECK_OR_RETURN(page->notified_next != page);
+	fl_local_drain(local);
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	CHECK_EQUAL(page->used, 64 - 9);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Emptied and looked at meanwhile: it stays until its link was seen. */
+static void test_local_notify_window_trim(void)
+{
+	struct rig *rig = begin();
+	struct page *page = full(rig);
+
+	notify_begin(rig, page);
+	for (uint32_t i = 8; i < 64; i++) {
+		own_free(rig, page, i);
+		if (page->used == page->wake)
+			CHECK(!fl_local_wake(local_of(rig), page));
+	}
+	fallow_collect(&rig->heap);
+	CHECK_OR_RETURN(map_find(white_heap(rig), page->base) == page);
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_NOTIFIED);
+	notify_end(rig, page);
+	fallow_collect(&rig->heap);
+	CHECK(map_find(white_heap(rig), page->base) == NULL);
+	CHECK(local_of(rig)->notified == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Of many notified pages sixteen are taken in at a time; the rest stay told of
+ * what is freed. */
+static void test_local_drain_some(void)
+{
+	struct rig *rig = begin();
+	struct page *pages[20];
+	unsigned queued = 0;
+
+	for (unsigned i = 0; i < 20; i++) {
+		pages[i] = i == 0 ? joined(rig, 64)
+				  : local_of(rig)->current[CLASS];
+		joined(rig, 0);
+		CHECK(fl_local_refill(white_heap(rig), local_of(rig), CLASS));
+		white_pop(local_of(rig)->current[CLASS], 64);
+	}
+	for (unsigned i = 0; i < 20; i++)
+		for (uint32_t j = 0; j < 8; j++)
+			other_free(rig, pages[i], j);
+	fl_local_drain(local_of(rig));
+	for (unsigned i = 0; i < 20; i++) {
+		queued += pages[i]->place == PLACE_QUEUE;
+		other_free(rig, pages[i], 8);
+	}
+	CHECK_EQUAL(queued, 16);
+	CHECK(local_of(rig)->notified == NULL);
+	white_check(rig);
+	fl_local_drain(local_of(rig));
+	for (unsigned i = 0; i < 20; i++)
+		CHECK_EQUAL(pages[i]->place, PLACE_QUEUE);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 const struct test tests[] = {
 	{ "local_join", test_local_join },
 	{ "local_leave", test_local_leave },
@@ -361,5 +473,8 @@ const struct test tests[] = {
 	{ "local_notified_late", test_local_notified_late },
 	{ "local_wake_notified_stays", test_local_wake_notified_stays },
 	{ "local_account", test_local_account },
+	{ "local_notify_window_full", test_local_notify_window_full },
+	{ "local_notify_window_trim", test_local_notify_window_trim },
+	{ "local_drain_some", test_local_drain_some },
 	{ NULL, NULL },
 };

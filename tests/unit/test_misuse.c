@@ -193,6 +193,91 @@ static void test_misuse_policies(void)
 	rig_end_now(rig, true);
 }
 
+/* A look at a full page's block leaves `used` alone: an owner's free that
+ * passes `wake` unseen would leave the page among the full ones for ever. */
+static void test_misuse_judge_full(void)
+{
+	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 2048 * MIB, 2);
+	void *blocks[57];
+	struct page *page;
+
+	for (unsigned i = 0; i < 57; i++)
+		blocks[i] = fallow_alloc(&rig->heap, 9000);
+	page = white_page(rig, blocks[0]);
+	CHECK_EQUAL(page->capacity, 56);
+	/* Neither frees the eighth, which is 7, alone; both do. */
+	for (unsigned i = 0; i < 3; i++)
+		white_free(rig, 0, blocks[i]);
+	for (unsigned i = 3; i < 9; i++)
+		white_free(rig, 1, blocks[i]);
+	CHECK_EQUAL(page->place, PLACE_FULL);
+	CHECK_EQUAL(fallow_usable_size(&rig->heap, blocks[20]),
+		page->block_size);
+	for (unsigned i = 9; i < 56; i++)
+		white_free(rig, 0, blocks[i]);
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	fallow_collect(&rig->heap);
+	CHECK(white_page(rig, blocks[0]) == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Without a secret too, a block may hold its own address, with a tag. */
+static void test_misuse_own_address(void)
+{
+	struct rig *rig = rig_prepare(FALLOW_CLASS_WINDOW, 64 * MIB, 2);
+
+	rig->config.secret = 0;
+	CHECK_EQUAL(rig_init(rig), FALLOW_OK);
+	for (uintptr_t tag = 0; tag < 16; tag++) {
+		uintptr_t *p = fallow_alloc(&rig->heap, 64);
+
+		p[1] = (uintptr_t)p | tag;
+		CHECK_EQUAL(judge(rig, 1, (uintptr_t)p), 0);
+		white_free(rig, 1, p);
+		CHECK_EQUAL(judge(rig, 0, (uintptr_t)p),
+			FALLOW_MISUSE_DOUBLE_FREE);
+	}
+	CHECK_EQUAL(rig->misuses, 0);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+static unsigned hook_depth, hook_deepest;
+
+/* A hook that does what no hook may. */
+static void hook_misuses(void *ctx, const struct fallow_misuse *report)
+{
+	struct rig *rig = ctx;
+
+	(void)report;
+	if (++hook_depth > hook_deepest)
+		hook_deepest = hook_depth;
+	if (hook_depth < 10)
+		CHECK(fallow_alloc(&rig->heap, 3000) == NULL);
+	hook_depth--;
+}
+
+/* It is not asked what it thinks of that; it is counted. */
+static void test_misuse_hook_misuses(void)
+{
+	struct rig *rig = rig_prepare(FALLOW_CLASS_WINDOW, 64 * MIB, 2);
+
+	rig->config.misuse = hook_misuses;
+	CHECK_EQUAL(rig_init(rig), FALLOW_OK);
+	hook_depth = hook_deepest = 0;
+	fallow_free(&rig->heap, white_opaque(rig));
+	CHECK_EQUAL(hook_deepest, 1);
+	CHECK_EQUAL(white_heap(rig)->locals[0]->counters.misuses, 2);
+	CHECK(fallow_alloc(&rig->heap, 3000) != NULL);
+	/* It is asked about the next one. */
+	hook_deepest = 0;
+	fallow_free(&rig->heap, white_opaque(rig));
+	CHECK_EQUAL(hook_deepest, 1);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 const struct test tests[] = {
 	{ "misuse_text", test_misuse_text },
 	{ "misuse_judge_pages", test_misuse_judge_pages },
@@ -200,5 +285,8 @@ const struct test tests[] = {
 	{ "misuse_judge_chance", test_misuse_judge_chance },
 	{ "misuse_report", test_misuse_report },
 	{ "misuse_policies", test_misuse_policies },
+	{ "misuse_judge_full", test_misuse_judge_full },
+	{ "misuse_own_address", test_misuse_own_address },
+	{ "misuse_hook_misuses", test_misuse_hook_misuses },
 	{ NULL, NULL },
 };

@@ -165,6 +165,27 @@ static void test_realloc_edges(void)
 	white_end(rig);
 }
 
+/* A span that shrinks under NOWAIT waits for nobody; if its slices cannot go
+ * now it stays as large as it is, and a sized free of it is right. */
+static void test_realloc_nowait_locked(void)
+{
+	struct rig *rig = begin();
+	void *p = fallow_alloc(&rig->heap, 4 * MIB);
+
+	white_lock_hold(white_heap(rig));
+	CHECK(fallow_realloc_flags(&rig->heap, p, MIB, FALLOW_NOWAIT) == p);
+	white_lock_release(white_heap(rig));
+	CHECK_EQUAL(fallow_usable_size(&rig->heap, p), 4 * MIB);
+	white_check(rig);
+	fallow_free_sized(&rig->heap, p, MIB);
+	CHECK_EQUAL(rig->misuses, 0);
+	p = fallow_alloc(&rig->heap, 4 * MIB);
+	CHECK(fallow_realloc_flags(&rig->heap, p, MIB, FALLOW_NOWAIT) == p);
+	CHECK_EQUAL(fallow_usable_size(&rig->heap, p), MIB);
+	fallow_free(&rig->heap, p);
+	white_end(rig);
+}
+
 const struct test tests[] = {
 	{ "realloc_stays", test_realloc_stays },
 	{ "realloc_moves", test_realloc_moves },
@@ -172,5 +193,6 @@ const struct test tests[] = {
 	{ "realloc_refused", test_realloc_refused },
 	{ "realloc_zero", test_realloc_zero },
 	{ "realloc_edges", test_realloc_edges },
+	{ "realloc_nowait_locked", test_realloc_nowait_locked },
 	{ NULL, NULL },
 };

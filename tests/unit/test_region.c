@@ -286,6 +286,47 @@ static void test_region_flat(void)
 	rig_end_now(rig, true);
 }
 
+/* The same where the tables have room for no more chunks than there are: what
+ * a neighbour opened needs none, and the end is NULL, not a search for ever. */
+static void test_region_shared_limit(void)
+{
+	struct rig *rig = begin_bare(4 * MIB);
+	uintptr_t base = rig->sim.base;
+	unsigned n = 0;
+
+	CHECK_EQUAL(fallow_add_region(&rig->heap, base, 3 * MIB), FALLOW_OK);
+	CHECK_EQUAL(fallow_add_region(&rig->heap, base + 3 * MIB, MIB),
+		FALLOW_OK);
+	while (n < 8 * KIB && fallow_alloc(&rig->heap, 1024) != NULL)
+		n++;
+	CHECK(n > 3 * KIB && n <= 4 * KIB);
+	CHECK_EQUAL(present(rig, 1), UINT32_MAX);
+	CHECK_EQUAL(white_heap(rig)->regions[0].frontier, 2);
+	CHECK_EQUAL(white_heap(rig)->regions[1].frontier, 2);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* A span may lie in the free slices before the frontier and in chunks that are
+ * opened for it. */
+static void test_region_before_frontier(void)
+{
+	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 1);
+	void *p;
+
+	/* The tables are in the first chunk, so it alone is not enough. */
+	CHECK(fallow_alloc(&rig->heap, 62 * MIB) != NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+	rig = rig_begin(FALLOW_CLASS_WINDOW, 100 * MIB, 1);
+	p = fallow_alloc(&rig->heap, 60 * MIB);
+	CHECK(p != NULL);
+	fallow_free(&rig->heap, p);
+	CHECK(fallow_alloc(&rig->heap, 70 * MIB) != NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 const struct test tests[] = {
 	{ "region_opens_in_order", test_region_opens_in_order },
 	{ "region_opens_aligned", test_region_opens_aligned },
@@ -298,5 +339,7 @@ const struct test tests[] = {
 	{ "region_tables_refused", test_region_tables_refused },
 	{ "region_direct", test_region_direct },
 	{ "region_flat", test_region_flat },
+	{ "region_shared_limit", test_region_shared_limit },
+	{ "region_before_frontier", test_region_before_frontier },
 	{ NULL, NULL },
 };

@@ -3,6 +3,7 @@
  * Spans: their slices, their entries in the slice map, growing and shrinking
  * where they are, and who frees one.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "span.h"
@@ -59,8 +60,8 @@ static size_t mapped(struct rig *rig, const void *p, const struct page *span)
 {
 	size_t n = 0;
 
-	while (n < 1000 && map_find(white_heap(rig), (uintptr_t)p + n * SLICE_BYTES) ==
-		span)
+	while (n < 1000 && map_find(white_heap(rig),
+				   (uintptr_t)p + n * SLICE_BYTES) == span)
 		n++;
 	return n;
 }
@@ -278,6 +279,105 @@ static void test_span_tables(void)
 	rig_end_now(rig, true);
 }
 
+/* The last addresses but for 16 MiB, as a kernel has them; nothing there is
+ * ever touched. */
+#define TOP ((uintptr_t)0xffffffff80000000)
+#define TOP_SIZE ((size_t)0x7f000000)
+
+static struct {
+	uintptr_t next;
+	void *tables;
+	struct fallow_provider provider;
+	struct fallow heap;
+} top;
+
+static uintptr_t top_reserve(void *ctx, size_t size, size_t align)
+{
+	uintptr_t base = align_up(top.next, align);
+
+	(void)ctx;
+	if (base < top.next || size > TOP + TOP_SIZE - base)
+		return 0;
+	top.next = base + size;
+	return base;
+}
+
+static void top_release(void *ctx, uintptr_t base, size_t size)
+{
+	(void)ctx;
+	(void)base;
+	(void)size;
+}
+
+/* A heap of what is left behind the first `skip` bytes. */
+static void top_begin(size_t skip)
+{
+	uintptr_t base = TOP + skip;
+	size_t size = TOP_SIZE - skip;
+	size_t bytes = align_up(fallow_table_bytes(base, size, 1), 64);
+	struct fallow_config config = {
+		.size = sizeof(config),
+		.provider = &top.provider,
+		.window_base = base,
+		.window_size = size,
+		.contexts = 1,
+		.tables = aligned_alloc(64, bytes),
+		.tables_size = bytes,
+	};
+
+	top.next = base;
+	top.tables = config.tables;
+	top.provider = (struct fallow_provider){
+		.size = sizeof(top.provider),
+		.provider_class = FALLOW_CLASS_DIRECT,
+		.granule_log2 = FALLOW_GRANULE_LOG2,
+		.large_log2 = 21,
+		.reserve = top_reserve,
+		.release = top_release,
+	};
+	CHECK(config.tables != NULL);
+	CHECK_EQUAL(fallow_init(&top.heap, &config), FALLOW_OK);
+}
+
+static void top_end(void)
+{
+	CHECK(fallow_check(&top.heap, NULL) == NULL);
+	fallow_fini(&top.heap);
+	free(top.tables);
+}
+
+/* Growing to where the addresses wrap is refused, not done. */
+static void test_span_top_grow(void)
+{
+	char *p, *q;
+
+	top_begin(0);
+	p = fallow_alloc(&top.heap, 1024 * MIB);
+	q = fallow_alloc(&top.heap, MIB);
+	CHECK_EQUAL((uintptr_t)p, TOP);
+	CHECK_OR_RETURN(q >= p + 1024 * MIB);
+	CHECK(fallow_realloc(&top.heap, q, 1536 * MIB) == NULL);
+	CHECK(fallow_realloc(&top.heap, q, 2047 * MIB) == NULL);
+	CHECK_EQUAL(fallow_usable_size(&top.heap, q), MIB);
+	top_end();
+}
+
+/* Free slices that an alignment leaves nothing of are not enough. */
+static void test_span_top_align(void)
+{
+	char *p;
+
+	top_begin(2 * MIB);
+	p = fallow_alloc(&top.heap, 1640 * MIB);
+	CHECK(p != NULL);
+	fallow_free(&top.heap, p);
+	p = fallow_alloc_aligned(&top.heap, 1024 * MIB, 512 * MIB);
+	CHECK_EQUAL((uintptr_t)p, TOP + 1024 * MIB);
+	fallow_free(&top.heap, p);
+	CHECK(fallow_alloc_aligned(&top.heap, 1024 * MIB, 1536 * MIB) == NULL);
+	top_end();
+}
+
 const struct test tests[] = {
 	{ "span_alloc", test_span_alloc },
 	{ "span_align", test_span_align },
@@ -288,5 +388,7 @@ const struct test tests[] = {
 	{ "span_grow_refused", test_span_grow_refused },
 	{ "span_zero", test_span_zero },
 	{ "span_tables", test_span_tables },
+	{ "span_top_grow", test_span_top_grow },
+	{ "span_top_align", test_span_top_align },
 	{ NULL, NULL },
 };

@@ -207,6 +207,36 @@ static void test_table_direct_extents(void)
 	rig_end_now(rig, true);
 }
 
+/* Direct: one extent more is enough, for any number of chunks, though its first
+ * line is its own: also where what is needed fills whole granules. */
+static void test_table_direct_line(void)
+{
+	bool whole = false;
+
+	for (size_t n = 300; n < 340; n++) {
+		struct rig *rig =
+			rig_begin(FALLOW_CLASS_DIRECT, 64 * MIB, 1);
+		struct heap *heap = white_heap(rig);
+		size_t need = n * CHUNK_TABLE_BYTES + RECORDS_BYTES;
+		struct op op = white_op(rig, 0);
+		size_t tables = heap->counters.tables;
+
+		whole = whole || need % GRANULE_BYTES == 0;
+		/* If it never is, the memory ends some time. */
+		rig->sim.budget = rig->sim.committed + MIB;
+		heap->growing = true;
+		CHECK(fl_table_reach(&op, 0, n));
+		heap->kept = 0;
+		heap->growing = false;
+		op_drop(&op);
+		CHECK(heap->counters.tables - tables <=
+			need + GRANULE_BYTES);
+		CHECK_EQUAL(rig->sim.refused, 0);
+		rig_end_now(rig, true);
+	}
+	CHECK(whole);
+}
+
 const struct test tests[] = {
 	{ "table_window_layout", test_table_window_layout },
 	{ "table_locals", test_table_locals },
@@ -215,5 +245,6 @@ const struct test tests[] = {
 	{ "table_records", test_table_records },
 	{ "table_bytes", test_table_bytes },
 	{ "table_direct_extents", test_table_direct_extents },
+	{ "table_direct_line", test_table_direct_line },
 	{ NULL, NULL },
 };
