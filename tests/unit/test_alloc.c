@@ -341,6 +341,29 @@ static void test_alloc_borrow_shrink(void)
 	rig_end_now(rig, true);
 }
 
+/* A size that no heap can have is a failure as any other, and misuse where any
+ * other would be. */
+static void test_alloc_too_large(void)
+{
+	struct rig *rig = begin();
+	/* Compilers know that no such size can be had. */
+	volatile size_t size = SIZE_MAX;
+
+	CHECK(fallow_alloc(&rig->heap, size) == NULL);
+	size = (size_t)FALLOW_SIZE_MAX + 1;
+	CHECK(fallow_alloc(&rig->heap, size) == NULL);
+	CHECK_EQUAL(counters(rig)->failures, 2);
+	CHECK_EQUAL(rig->misuses, 0);
+	white_heap(rig)->locals[0]->calling = 1;
+	CHECK(fallow_alloc(&rig->heap, size) == NULL);
+	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_REENTRY);
+	CHECK_EQUAL(counters(rig)->failures, 2);
+	white_heap(rig)->locals[0]->calling = 0;
+	rig->misuses_expected = 1;
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 const struct test tests[] = {
 	{ "alloc_hot", test_alloc_hot },
 	{ "alloc_zero", test_alloc_zero },
@@ -355,5 +378,6 @@ const struct test tests[] = {
 	{ "alloc_nowait_locked", test_alloc_nowait_locked },
 	{ "alloc_borrow", test_alloc_borrow },
 	{ "alloc_borrow_shrink", test_alloc_borrow_shrink },
+	{ "alloc_too_large", test_alloc_too_large },
 	{ NULL, NULL },
 };

@@ -4,6 +4,9 @@
  * class direct, there from the begin in class flat; regions that share a chunk
  * and regions that come late; one call at a time that extends the tables.
  */
+#include <pthread.h>
+#include <sched.h>
+
 #include "white.h"
 
 #define MIB ((size_t)1 << 20)
@@ -327,6 +330,70 @@ static void test_region_before_frontier(void)
 	rig_end_now(rig, true);
 }
 
+/* What a thread is to do: add a region. */
+struct adding {
+	struct rig *rig;
+	uintptr_t base;
+	enum fallow_status status;
+};
+
+static void *add_late(void *arg)
+{
+	struct adding *adding = arg;
+
+	adding->status = fallow_add_region(
+		&adding->rig->heap, adding->base, 4 * MIB);
+	return NULL;
+}
+
+/*
+ * With ticket `first` of a lock the test's, lets a thread have the lock once,
+ * which waits for it or will; returns when it waits for its second turn, and
+ * the lock is the test's, with ticket first + 2.
+ */
+static void second_turn_await(struct lock *lock, uint32_t first)
+{
+	while (fl_load_acquire(&lock->next) != first + 2)
+		sched_yield();
+	fl_store_relaxed(&lock->next, first + 3);
+	fl_store_release(&lock->serving, first + 1);
+	while (fl_load_acquire(&lock->next) != first + 4)
+		sched_yield();
+}
+
+/* Class direct: the tables in a late region's head are not the heap's before
+ * its chunks have them; until then others find what there was. */
+static void test_region_direct_late(void)
+{
+	struct rig *rig = rig_begin(FALLOW_CLASS_DIRECT, 64 * MIB, 1);
+	struct fallow_provider *from = &rig->sim.provider;
+	struct lock *lock = &white_heap(rig)->lock;
+	struct adding adding = { .rig = rig };
+	uint32_t first = lock->next;
+	pthread_t thread;
+
+	if (FALLOW_MODEL == FALLOW_MODEL_SINGLE) {
+		test_skip("two threads");
+		rig_end_now(rig, true);
+		return;
+	}
+	adding.base = from->reserve(from->ctx, 4 * MIB, 2 * MIB);
+	while (fl_table_take(white_heap(rig), 64) != NULL)
+		;
+	lock->next += 1;
+	CHECK_EQUAL(pthread_create(&thread, NULL, add_late, &adding), 0);
+	second_turn_await(lock, first);
+	CHECK(fl_table_take(white_heap(rig), 64) == NULL);
+	fl_store_release(&lock->serving, first + 3);
+	CHECK_EQUAL(pthread_join(thread, NULL), 0);
+	CHECK_EQUAL(adding.status, FALLOW_OK);
+	CHECK(fallow_alloc(&rig->heap, MIB) != NULL);
+	white_check(rig);
+	fallow_fini(&rig->heap);
+	from->release(from->ctx, adding.base, 4 * MIB);
+	rig_end_now(rig, false);
+}
+
 const struct test tests[] = {
 	{ "region_opens_in_order", test_region_opens_in_order },
 	{ "region_opens_aligned", test_region_opens_aligned },
@@ -341,5 +408,6 @@ const struct test tests[] = {
 	{ "region_flat", test_region_flat },
 	{ "region_shared_limit", test_region_shared_limit },
 	{ "region_before_frontier", test_region_before_frontier },
+	{ "region_direct_late", test_region_direct_late },
 	{ NULL, NULL },
 };
