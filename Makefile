@@ -43,6 +43,12 @@ CFLAGS ?=
 V ?= 0
 # Where everything that is made goes.
 BUILD ?= build
+ifeq ($(strip $(BUILD)),)
+$(error BUILD= names no directory)
+endif
+ifeq ($(filter $(MODEL),SINGLE IRQ THREAD),)
+$(error MODEL=$(MODEL) is not there: MODEL= is one of SINGLE IRQ THREAD)
+endif
 
 HOST_CPU := $(shell uname -m)
 X86_64_CROSS ?= $(if $(filter x86_64,$(HOST_CPU)),,x86_64-linux-gnu-)
@@ -152,7 +158,8 @@ lib: $(LIBS) ## both archives for both CPUs; MODEL=, OPT=, CFLAGS=
 
 # `make run` must not ask for what only the tests need.
 DEPS := $(sort $(foreach g,$(or $(MAKECMDGOALS),lib), \
-	$(if $(filter lib,$(g)),lib,$(if $(filter run,$(g)),run-$(BOARD),test))))
+	$(if $(filter lib,$(g)),lib,$(if $(filter replay-host,$(g)),host, \
+	$(if $(filter run,$(g)),run-$(BOARD),test)))))
 
 .PHONY: deps
 deps: ## make sure of the tools; NO_INSTALL=1 never installs

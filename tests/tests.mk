@@ -244,6 +244,27 @@ include tests/guest/picolibc.mk
 
 PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(BOOT_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
 
+# ---------------------------------------------------------------- settings --
+
+# A setting that cannot be meant is refused before anything is made of it.
+one_of = $(if $(filter $(2),$($(1))),,$(error $(1)=$($(1)) is not there: \
+	$(1)= is one of $(sort $(2))))
+ifneq ($(filter run guest boots,$(MAKECMDGOALS)),)
+$(call one_of,BOARD,$(BOARDS))
+ifneq ($(filter 0 0% 1 2 3 1M 2M 3M %K %k,$(MEM)),)
+$(error MEM=$(MEM) is too little: an image and its tables take 4M)
+endif
+ifneq ($(filter 0 0% -%,$(CPUS)),)
+$(error CPUS=$(CPUS) is no number of processors)
+endif
+endif
+ifneq ($(filter guest,$(MAKECMDGOALS)),)
+$(call one_of,IMAGE,$(call guests_of,$($(BOARD)_ARCH)))
+endif
+ifneq ($(shell printf '%s' '$(SEED)' | grep -cxE '[0-9]{1,19}|0x[0-9a-fA-F]{1,16}'),1)
+$(error SEED=$(SEED) is no number that fits 64 bits)
+endif
+
 # ----------------------------------------------------------------- targets --
 
 .PHONY: test
@@ -282,7 +303,7 @@ check: archives ## one check of the archives and sources: CHECK='symbols $(BUILD
 	@tests/check $(CHECK)
 
 .PHONY: run
-run: $(if $(filter-out $(TRACES),$(TRACE)),no-trace,$(BUILD)/$(BOARD)/replay.elf) ## replay a real program's allocations: BOARD=, TRACE=
+run: $(if $(filter $(TRACES),$(TRACE)),$(BUILD)/$(BOARD)/replay.elf,no-trace) ## replay a real program's allocations: BOARD=, TRACE=
 	$(file >$(BUILD)/one.plan,$(call replay_job,$(BOARD),$(TRACE)))
 	@tests/run one $(BUILD)/one.plan
 
@@ -292,5 +313,5 @@ no-trace:
 	@echo "There is no trace '$(TRACE)'; TRACE= is one of: $(TRACES)." >&2; exit 2
 
 .PHONY: replay-host
-replay-host: $(if $(filter-out $(TRACES),$(TRACE)),no-trace) $(BUILD)/host-clang/tests/traces/replay_host ## the same without QEMU: TRACE=
+replay-host: $(if $(filter $(TRACES),$(TRACE)),$(BUILD)/host-clang/tests/traces/replay_host,no-trace) ## the same without QEMU: TRACE=
 	@$(BUILD)/host-clang/tests/traces/replay_host tests/traces/$(TRACE).trace

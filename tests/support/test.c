@@ -275,6 +275,8 @@ int test_main(const char *filter, uint64_t seed)
 	for (test = tests; test->name; test++)
 		if (!filter || text_contains(test->name, filter))
 			counts[test_run(test, seed)]++;
+	if (filter && *filter && !counts[0] && !counts[1] && !counts[2])
+		test_printf("no test's name contains '%s'\n", filter);
 	test_printf("%u passed, %u failed", counts[0], counts[1]);
 	if (counts[2])
 		test_printf(", %u skipped", counts[2]);
