@@ -195,7 +195,7 @@ static void test_guest_exhausted(void)
 {
 	size_t before, after = 0;
 
-	for (unsigned round = 0; round < 3; round++) {
+	for (unsigned round = 0; round < 4; round++) {
 		if (!begin_window())
 			return;
 		before = frames_free();
@@ -212,7 +212,9 @@ static void test_guest_exhausted(void)
 		CHECK(oracle_alloc(&oracle, before / 4 * 3, 0));
 		run(500);
 		end();
-		if (round)
+		/* The first round leaves page tables behind, and which frames
+		 * the second finds for its own depends on that. */
+		if (round > 1)
 			CHECK_EQUAL(frames_free(), after);
 		after = frames_free();
 	}

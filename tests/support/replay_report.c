@@ -71,6 +71,17 @@ static void costs_print(const struct replay *r)
 	}
 }
 
+/* What was committed over what was live when most was; of a replay that did
+ * not get so far, the one peak over the other. */
+static void peak_ratio_print(
+	const struct replay *r, const struct fallow_snapshot *s)
+{
+	if (r->live_at_peak)
+		ratio_print(r->committed_at_peak, r->live_at_peak);
+	else
+		ratio_print(s->committed_peak, r->live_peak);
+}
+
 static void final_line(const struct replay *r, const struct fallow_snapshot *s)
 {
 	test_printf("replay: %s ops=%llu faults=%llu peak_requested=%llu "
@@ -80,7 +91,7 @@ static void final_line(const struct replay *r, const struct fallow_snapshot *s)
 		(unsigned long long)r->requested_peak,
 		(unsigned long long)r->live_peak,
 		(unsigned long long)s->committed_peak);
-	ratio_print(r->committed_at_peak, r->live_at_peak);
+	peak_ratio_print(r, s);
 	test_printf(" tables=%llu\n", (unsigned long long)s->tables);
 }
 
@@ -92,13 +103,16 @@ void test_replay_report(const struct replay *r, const struct fallow_snapshot *s,
 		r->info.command);
 	test_printf("%-12s%llu, of %u threads, replayed by one context\n",
 		"operations", (unsigned long long)r->ops, r->info.threads);
+	if (r->ops < r->info.ops)
+		test_printf("%-12sstopped early: the trace has %llu\n", "",
+			(unsigned long long)r->info.ops);
 	bytes_line("requested", r->requested_peak);
 	test_printf(" at the peak, in up to %u blocks\n", r->info.slots);
 	bytes_line("live", r->live_peak);
 	test_printf(" at the peak (usable bytes)\n");
 	bytes_line("committed", s->committed_peak);
 	test_printf(" at the peak, ");
-	ratio_print(r->committed_at_peak, r->live_at_peak);
+	peak_ratio_print(r, s);
 	test_printf(" times what was live\n");
 	bytes_line("left", left);
 	test_printf(" live at the end, in ");
