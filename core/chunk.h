@@ -13,12 +13,12 @@ struct run {
 	unsigned first;
 };
 
-/*
- * Takes n <= CHUNK_SLICES contiguous slices of one chunk, from the fullest
- * that has them.  `populated`: only slices whose first bytes, `bytes` of them,
- * are populated.
- */
+/* Takes n <= CHUNK_SLICES contiguous slices of one chunk, warm ones first, from
+ * the fullest of the few that are compared. */
 struct run fl_chunk_take(struct heap *heap, unsigned n);
+
+/* The same, only where the first `bytes` bytes are populated.  Time:
+ * proportional to the chunks ever opened. */
 struct run fl_chunk_take_populated(
 	struct heap *heap, unsigned n, size_t bytes);
 

@@ -171,41 +171,39 @@ uint64_t fl_frames_take_below(
 	return FALLOW_FRAME_NONE;
 }
 
-uint64_t fallow_frames_take(struct fallow_frames *frames, unsigned size_log2)
+/* Takes a run that ends at or below `limit`, FALLOW_FRAME_NONE for anywhere,
+ * for the public function that `caller` called. */
+static uint64_t frame_take(struct frames *f, unsigned size_log2,
+	uint64_t limit, void *caller)
 {
-	struct frames *f = frames_of(frames);
 	struct fl_port_state state;
 	uint64_t frame;
 
 	if (size_bad(f, size_log2)) {
 		misuse_report(f, FALLOW_FRAMES_BAD_SIZE, FALLOW_FRAME_NONE,
-			size_log2, __builtin_return_address(0));
+			size_log2, caller);
 		return FALLOW_FRAME_NONE;
 	}
 	state = lock_take(&f->lock);
-	frame = run_take(f, size_log2);
+	frame = limit == FALLOW_FRAME_NONE
+		? run_take(f, size_log2)
+		: fl_frames_take_below(f, size_log2, limit);
 	f->failures += frame == FALLOW_FRAME_NONE;
 	lock_leave(&f->lock, state);
 	return frame;
 }
 
+uint64_t fallow_frames_take(struct fallow_frames *frames, unsigned size_log2)
+{
+	return frame_take(frames_of(frames), size_log2, FALLOW_FRAME_NONE,
+		__builtin_return_address(0));
+}
+
 uint64_t fallow_frames_take_below(
 	struct fallow_frames *frames, unsigned size_log2, uint64_t limit)
 {
-	struct frames *f = frames_of(frames);
-	struct fl_port_state state;
-	uint64_t frame;
-
-	if (size_bad(f, size_log2)) {
-		misuse_report(f, FALLOW_FRAMES_BAD_SIZE, FALLOW_FRAME_NONE,
-			size_log2, __builtin_return_address(0));
-		return FALLOW_FRAME_NONE;
-	}
-	state = lock_take(&f->lock);
-	frame = fl_frames_take_below(f, size_log2, limit);
-	f->failures += frame == FALLOW_FRAME_NONE;
-	lock_leave(&f->lock, state);
-	return frame;
+	return frame_take(frames_of(frames), size_log2, limit,
+		__builtin_return_address(0));
 }
 
 void fallow_frames_give(

@@ -241,6 +241,7 @@ size_t fallow_usable_size(struct fallow *heap, const void *p)
 
 bool fallow_owns(struct fallow *heap, const void *p)
 {
-	return heap_of(heap)->map != NULL &&
+	/* Pairs with the release that publishes more of the map. */
+	return fl_load_acquire(&heap_of(heap)->map_slices) != 0 &&
 		map_find(heap_of(heap), (uintptr_t)p) != NULL;
 }

@@ -298,8 +298,9 @@ static inline struct page *map_find(const struct heap *heap, uintptr_t addr)
 	size_t slice = (addr - heap->base) >> FALLOW_SLICE_LOG2;
 
 	/* An address below the base wraps to a slice that is far too large.
-	 * The map's extent is zeroed before it is published, and a block's
-	 * own entry was written before the block was handed out. */
+	 * A block's own entry was written before the block was handed out, so
+	 * nothing needs ordering for it; for a wild pointer fallow_owns() has
+	 * an acquire, since the map's extent is zeroed before it grows. */
 	if (unlikely(slice >= fl_load_relaxed(&heap->map_slices)))
 		return NULL;
 	return fl_load_relaxed(&heap->map[slice]);

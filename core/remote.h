@@ -39,6 +39,7 @@ enum remote_state {
 
 #define REMOTE_STATE_SHIFT 56
 #define REMOTE_BLOCKS (((uint64_t)1 << REMOTE_STATE_SHIFT) - 1)
+/* So many blocks a bit-word page can have; core/sizeclass.c sees to it. */
 #define REMOTE_BITS_MAX REMOTE_STATE_SHIFT
 
 static inline enum remote_state remote_state(uint64_t word)

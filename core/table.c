@@ -280,7 +280,7 @@ static bool arrays_reach(struct op *op, size_t chunks)
 	state = lock_take(&heap->lock);
 	if (chunks > heap->chunk_count) {
 		heap->chunk_count = chunks;
-		/* Pairs with the acquire in map_find_any(). */
+		/* Pairs with the acquire in fallow_owns(): see map_find(). */
 		fl_store_release(&heap->map_slices, chunks * CHUNK_SLICES);
 	}
 	lock_leave(&heap->lock, state);

@@ -175,8 +175,7 @@ static void call_after(struct oracle *oracle)
 		oracle->after(oracle->arg);
 }
 
-/* Returns the index of the first block whose base is not below `base`. */
-static size_t block_find(const struct oracle *oracle, uintptr_t base)
+size_t oracle_find(const struct oracle *oracle, uintptr_t base)
 {
 	size_t low = 0, high = oracle->count;
 
@@ -193,7 +192,7 @@ static size_t block_find(const struct oracle *oracle, uintptr_t base)
 
 bool oracle_learn(struct oracle *oracle, struct oracle_block block)
 {
-	size_t at = block_find(oracle, block.base);
+	size_t at = oracle_find(oracle, block.base);
 	struct oracle_block *blocks = oracle->blocks;
 	struct oracle_block *before = at > 0 ? &blocks[at - 1] : NULL;
 
@@ -234,7 +233,7 @@ bool oracle_pass(struct oracle *from, size_t index, struct oracle *to)
 
 size_t oracle_last(const struct oracle *oracle)
 {
-	return block_find(oracle, oracle->last);
+	return oracle_find(oracle, oracle->last);
 }
 
 /* The alignment that a block has by its size alone. */

@@ -86,6 +86,9 @@ bool oracle_realloc(
 void oracle_free(struct oracle *oracle, size_t index);
 void oracle_free_sized(struct oracle *oracle, size_t index);
 
+/* The index of the first block whose base is not below `base`. */
+size_t oracle_find(const struct oracle *oracle, uintptr_t base);
+
 /* The index of the block that the last successful operation returned. */
 size_t oracle_last(const struct oracle *oracle);
 

@@ -42,18 +42,10 @@ static const struct oracle_block *block_known(
 {
 	for (size_t i = 0; i < walk->n; i++) {
 		const struct oracle *oracle = walk->oracles[i];
-		size_t low = 0, high = oracle->count;
+		size_t at = oracle_find(oracle, base);
 
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-
-			if (oracle->blocks[middle].base < base)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		if (low < oracle->count && oracle->blocks[low].base == base)
-			return &oracle->blocks[low];
+		if (at < oracle->count && oracle->blocks[at].base == base)
+			return &oracle->blocks[at];
 	}
 	return NULL;
 }
