@@ -4,8 +4,9 @@
  *
  * An image is guest_main() and what it calls.  The board's start-up code
  * reaches 64-bit C with the MMU on, interrupts masked and a stack, finds RAM,
- * makes a frame allocator of it and a page-table provider over that, and calls
- * guest_main() with interrupts on, as a task (no device sends one yet);
+ * makes a frame allocator of it and a page-table provider over that, starts the
+ * other CPUs, which then wait for work, and calls guest_main() on the first one
+ * with interrupts on, as a task;
  * board_exit() with its result ends the machine.  A fault that
  * nobody expects prints the faulting address, the instruction and the
  * registers, and exits with status 99.  This is also the example of how a
@@ -84,5 +85,85 @@ size_t board_ram(const struct board_ram **ranges);
  */
 bool board_can_read(uintptr_t addr);
 bool board_can_write(uintptr_t addr);
+
+/* ------------------------------------------------------------ several CPUs --
+ *
+ * Every CPU has a stack, a stack for interrupts and faults, and a block of data
+ * of its own, whose first word is the index of the context (the port reads it).
+ * Handlers run with interrupts masked, on the interrupt stack.
+ */
+#define BOARD_CPUS_MAX 8
+
+/* How many CPUs run: 1 to BOARD_CPUS_MAX.  A machine's further ones stay off. */
+unsigned board_cpus(void);
+
+/* The CPU that asks, below board_cpus(); the first one is 0.  It does not
+ * depend on the block of data.  Context: any in which it stays on this CPU. */
+unsigned board_cpu(void);
+
+/*
+ * The block of data that the port finds: afterwards it is `block`, until the
+ * next set on this CPU.  At the start it is the CPU's own, whose first word is
+ * board_cpu().
+ */
+void *board_block(void);
+void board_block_set(void *block);
+
+/*
+ * Runs run(arg) on every CPU at once, each with interrupts on and on its own
+ * stack, the calling one included; returns when all have returned.
+ * Context: task, on CPU 0, not within itself.
+ */
+void board_run(void (*run)(void *arg), void *arg);
+
+/*
+ * Has every other CPU call handler(arg) in an interrupt handler; returns when
+ * all have returned from it.  Two CPUs may do so at once: whoever waits serves
+ * what comes in.  So it is also legal with interrupts masked.
+ */
+void board_interrupt_others(void (*handler)(void *arg), void *arg);
+
+/* Sends CPU `cpu` an interrupt that calls handler(arg) there, and does not
+ * wait.  Returns: false iff the last one to that CPU has not been served. */
+bool board_interrupt(unsigned cpu, void (*handler)(void *arg), void *arg);
+
+/* Between the two every other CPU is in a handler and touches only its
+ * interrupt stack.  One CPU at a time; context: task. */
+void board_stop_others(void);
+void board_resume_others(void);
+
+/* The registers of interrupted code: all that it needs to go on, on any CPU. */
+struct board_frame {
+	uint64_t words[40];
+};
+
+/*
+ * From now on this CPU is interrupted every `nanoseconds`, and the handler
+ * called; NULL ends it, and no handler runs afterwards.  The handler may change
+ * *frame: on return the CPU goes on with what is there.
+ */
+void board_timer(uint64_t nanoseconds,
+	void (*handler)(struct board_frame *frame, void *arg), void *arg);
+
+/* Makes *frame the begin of entry(arg), which must not return, on a stack that
+ * ends (and is 16-byte aligned) at `stack_end`, with interrupts on. */
+void board_frame_make(struct board_frame *frame, void (*entry)(void *arg),
+	void *arg, void *stack_end);
+
+/* Whether interrupts are on. */
+bool board_interrupts_on(void);
+/* Masks them; returns what the restore needs. */
+uintptr_t board_interrupts_mask(void);
+void board_interrupts_restore(uintptr_t state);
+
+/*
+ * Has CPU `cpu` (also the calling one) call handler(arg) in what its mask of
+ * interrupts does not keep away; does not wait.
+ * Returns: false iff the board has no such interrupt.
+ */
+bool board_nmi(unsigned cpu, void (*handler)(void *arg), void *arg);
+
+/* Waits for the next interrupt, whichever it is. */
+void board_idle(void);
 
 #endif
