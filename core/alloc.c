@@ -43,10 +43,20 @@ bool fl_op_begin(struct op *op, struct fallow *heap, unsigned flags,
 	op->flags = flags;
 	op->caller = caller;
 	op->given_size = 0;
-	op_rejoin(op);
+	op_enter(op);
 	if (likely(op->local != NULL && op->local->calling == 0))
 		return true;
 	return fl_op_legal(op);
+}
+
+bool fl_op_unpark(struct op *op)
+{
+	if (!heap_parked(op->heap, op->local->index))
+		return true;
+	if (op->flags & FALLOW_NOWAIT)
+		return fl_local_unpark_try(op->heap, op->local);
+	fl_local_unpark(op->heap, op->local);
+	return true;
 }
 
 /* The alignment asked for, log2; 0 if it was not asked for any. */
@@ -170,7 +180,7 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 	if (!fl_op_legal(op))
 		return NULL;
 	counter_add(&op->local->counters.slow_paths, 1);
-	block = block_find(op, request);
+	block = fl_op_unpark(op) ? block_find(op, request) : NULL;
 	if (block == NULL && !(op->flags & FLAG_OPTIONAL))
 		counter_add(&op->local->counters.failures, 1);
 	op_drop(op);
@@ -214,7 +224,7 @@ static inline __attribute__((always_inline)) void *alloc(
 		unsigned class = likely(size <= SIZE_DIRECT_MAX)
 			? size_direct_class(size)
 			: size_step_class(size);
-		struct page *page = heap->locals[index]->current[class];
+		struct page *page = heap->serving[index]->current[class];
 		struct block *block = page->free;
 
 		if (likely(block != NULL)) {
@@ -280,7 +290,7 @@ static void *alloc_aligned(struct heap *heap, size_t align, size_t size,
 {
 	struct op op = { .heap = heap, .flags = flags, .caller = caller };
 
-	op_rejoin(&op);
+	op_enter(&op);
 	if (align == 0 || (align & (align - 1)) != 0) {
 		if (fl_op_legal(&op))
 			fl_misuse(&op, FALLOW_MISUSE_BAD_ALIGNMENT, align,

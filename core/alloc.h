@@ -27,6 +27,10 @@ bool fl_op_begin(struct op *op, struct fallow *heap, unsigned flags,
  * and left. */
 bool fl_op_legal(struct op *op);
 
+/* Takes the context into use if it is parked; returns false iff the call says
+ * NOWAIT and somebody is working on its pages. */
+bool fl_op_unpark(struct op *op);
+
 /* Allocates by the slow path and leaves the context. */
 void *fl_alloc_slow(struct op *op, const struct request *request);
 

@@ -215,6 +215,12 @@ static void local_check(struct check *check, const struct local *local)
 
 	holds(check, !lock_held(&local->lock), "no lock is held", 0);
 	holds(check, local->calling == 0, "no call is in progress", 0);
+	holds(check, check->heap->serving[local->index] ==
+			(heap_parked(check->heap, local->index)
+					? &fl_local_none
+					: local),
+		"a context serves its own pages, and none while it is parked",
+		0);
 	for (class = 0; class < CLASS_COUNT; class++) {
 		page = local->current[class];
 		if (page != &fl_page_none) {
@@ -259,6 +265,11 @@ static void sums_check(struct check *check)
 		"warm_slices counts the warm slices", 0);
 	holds(check, fl_page_none.free == NULL && fl_page_none.used == 0,
 		"the page that has nothing has nothing", 0);
+	for (class = 0; class < CLASS_COUNT; class++)
+		holds(check, fl_local_none.current[class] == &fl_page_none &&
+				fl_local_none.queue[class] == NULL &&
+				fl_local_none.full[class] == NULL,
+			"the local of parked contexts has nothing", 0);
 }
 
 const char *fallow_check(struct fallow *fallow, uintptr_t *where)

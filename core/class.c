@@ -319,26 +319,43 @@ static struct page *class_any(struct local *local, unsigned class)
 	return local->full[class];
 }
 
-void fl_class_offline(struct heap *heap, struct local *local)
+/*
+ * Hands on the next page of a parked context; returns whether there was one.
+ * The lock keeps full pages from being notified between the look at `notified`
+ * and their leaving.
+ */
+static bool offline_step(struct heap *heap, struct local *local)
 {
+	struct fl_port_state state = lock_take(&local->lock);
+	struct page *page = NULL;
 	unsigned class;
 
-	for (class = 0; class < CLASS_COUNT; class++) {
-		struct page *page;
-
-		/* The lock keeps full pages from being notified between the
-		 * look at `notified` and their leaving; one page a time, so
-		 * that others wait no longer. */
-		do {
-			struct fl_port_state state = lock_take(&local->lock);
-
-			while (!fl_local_drain(local))
-				;
+	/* Others may have unparked it: then it is theirs. */
+	if (FALLOW_MODEL == FALLOW_MODEL_SINGLE ||
+		fl_load_relaxed(&heap->parked[local->index]) != 0) {
+		while (!fl_local_drain(local))
+			;
+		for (class = 0; page == NULL && class < CLASS_COUNT; class++)
 			page = class_any(local, class);
-			if (page != NULL)
-				page_abandon(heap, local, page);
-			lock_leave(&local->lock, state);
-		} while (page != NULL);
+		if (page != NULL)
+			page_abandon(heap, local, page);
+	}
+	lock_leave(&local->lock, state);
+	return page != NULL;
+}
+
+void fl_class_offline(struct op *op)
+{
+	struct local *local = op->local;
+
+	for (;;) {
+		/* A handler may have taken the context into use again. */
+		if (op->local == local)
+			fl_local_park(op->heap, local);
+		if (!offline_step(op->heap, local))
+			break;
+		op_drop(op);
+		op_enter(op);
 	}
 }
 
@@ -364,17 +381,17 @@ static void page_trim(struct op *op, struct page *page)
 }
 
 /* Looks at queued pages of a class, at most `most` of them, each once for one
- * `seen`; returns how many. */
+ * pass; returns how many. */
 static unsigned queue_trim(
-	struct op *op, unsigned class, uint32_t seen, unsigned most)
+	struct op *op, unsigned class, uint32_t pass, unsigned most)
 {
 	struct local *local = op->local;
 	struct page *page;
 	unsigned n = 0;
 
 	while (n < most && (page = local->queue[class]) != NULL &&
-		page->seen != seen) {
-		page->seen = seen;
+		!page_seen(page, pass)) {
+		page->seen = pass;
 		/* The next one comes to the front, this one to the end. */
 		local->queue[class] = page->next;
 		page_trim(op, page);
@@ -383,7 +400,7 @@ static unsigned queue_trim(
 	return n;
 }
 
-bool fl_class_trim(struct op *op, uint32_t seen, unsigned most)
+bool fl_class_trim(struct op *op, uint32_t pass, unsigned most)
 {
 	struct local *local = op->local;
 	unsigned class;
@@ -394,34 +411,64 @@ bool fl_class_trim(struct op *op, uint32_t seen, unsigned most)
 	for (class = 0; class < CLASS_COUNT; class++) {
 		struct page *page = local->current[class];
 
-		n += queue_trim(op, class, seen, most - n);
+		n += queue_trim(op, class, pass, most - n);
 		if (n == most)
 			return true;
-		if (page != &fl_page_none && page->seen != seen) {
-			page->seen = seen;
+		if (page != &fl_page_none && !page_seen(page, pass)) {
+			page->seen = pass;
 			page_trim(op, page);
+			if (++n == most)
+				return true;
 		}
 	}
 	return false;
 }
 
-/* A number that no page of the context carries as `seen`. */
-static uint32_t seen_next(struct local *local)
+/* The number of a pass that begins now. */
+static uint32_t pass_begin(struct heap *heap)
 {
-	/* Contexts are below 1024, so no two make the same one. */
-	return ++local->looks << 10 | local->index;
+	/* Two that begin together may get the same: what one looks at need not
+	 * be looked at by the other. */
+	fl_add_relaxed(&heap->passes, 1);
+	return fl_load_relaxed(&heap->passes);
 }
-_Static_assert(FALLOW_CONTEXTS_MAX <= 1 << 10, "an index fits ten bits");
 
 void fl_class_trim_all(struct op *op)
 {
-	uint32_t seen = seen_next(op->local);
+	uint32_t pass = pass_begin(op->heap);
 
 	/* A few pages at a time: interrupts are masked for no longer. */
-	while (fl_class_trim(op, seen, STEP_PAGES)) {
+	while (fl_class_trim(op, pass, STEP_PAGES)) {
 		op_drop(op);
 		op_rejoin(op);
 	}
+}
+
+/* Looks at the next page of a parked context; returns whether there may be
+ * another.  The context that comes back waits for one. */
+static bool parked_trim(struct op *op, struct local *local, uint32_t pass)
+{
+	struct op swept = { .heap = op->heap, .local = local };
+	struct fl_port_state state = lock_take(&local->lock);
+	bool more = fl_load_relaxed(&op->heap->parked[local->index]) != 0 &&
+		fl_class_trim(&swept, pass, 1);
+
+	lock_leave(&local->lock, state);
+	return more;
+}
+
+void fl_class_trim_parked(struct op *op)
+{
+	struct heap *heap = op->heap;
+	uint32_t pass = pass_begin(op->heap);
+	unsigned i;
+
+	for (i = 0; i < heap->contexts; i++)
+		while (fl_load_relaxed(&heap->parked[i]) != 0 &&
+			parked_trim(op, heap->locals[i], pass)) {
+			op_drop(op);
+			op_rejoin(op);
+		}
 }
 
 /* Whether the next refill finds a free block of the class. */
@@ -434,7 +481,7 @@ static bool queue_ready(const struct local *local, unsigned class)
 
 /* Brings an abandoned page with a free block to the front, if it is among the
  * next few; returns whether there may be another. */
-static bool abandoned_salvage(struct heap *heap, unsigned class, uint32_t seen)
+static bool abandoned_salvage(struct heap *heap, unsigned class, uint32_t pass)
 {
 	struct fl_port_state state = lock_take(&heap->lock);
 	bool more = true;
@@ -443,10 +490,10 @@ static bool abandoned_salvage(struct heap *heap, unsigned class, uint32_t seen)
 	for (i = 0; more && i < STEP_PAGES; i++) {
 		struct page *page = heap->abandoned[class];
 
-		more = page != NULL && page->seen != seen;
+		more = page != NULL && !page_seen(page, pass);
 		if (!more)
 			break;
-		page->seen = seen;
+		page->seen = pass;
 		if (abandoned_free_count(page) > 0)
 			more = false;
 		else
@@ -458,11 +505,11 @@ static bool abandoned_salvage(struct heap *heap, unsigned class, uint32_t seen)
 
 void fl_class_salvage(struct op *op, unsigned class)
 {
-	uint32_t seen = seen_next(op->local);
+	uint32_t pass = pass_begin(op->heap);
 	unsigned n = 0;
 
 	while (!queue_ready(op->local, class) &&
-		fl_local_salvage(op->local, class, seen)) {
+		fl_local_salvage(op->local, class, pass)) {
 		if (++n % STEP_PAGES != 0)
 			continue;
 		if (op->flags & FALLOW_NOWAIT)
@@ -472,7 +519,7 @@ void fl_class_salvage(struct op *op, unsigned class)
 	}
 	if (queue_ready(op->local, class) || (op->flags & FALLOW_NOWAIT))
 		return;
-	while (abandoned_salvage(op->heap, class, seen)) {
+	while (abandoned_salvage(op->heap, class, pass)) {
 		op_drop(op);
 		op_rejoin(op);
 	}

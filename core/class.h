@@ -26,9 +26,9 @@ void *fl_class_borrow(
 /* The page, empty and in TRANSIT, goes: its slices are free afterwards. */
 void fl_class_release(struct heap *heap, struct page *page);
 
-/* Hands all pages of the context to whoever needs them; empty ones are
- * released. */
-void fl_class_offline(struct heap *heap, struct local *local);
+/* Hands all pages of the context to whoever needs them, one at a time; empty
+ * ones are released.  It is parked afterwards.  Drops the context. */
+void fl_class_offline(struct op *op);
 
 /* After a free into an abandoned page, which made it `count` remote frees:
  * releases the page if that was its last block, and moves it up if it has
@@ -44,9 +44,12 @@ void fl_class_salvage(struct op *op, unsigned class);
 /* Releases all of the context's pages without a block; may drop the context. */
 void fl_class_trim_all(struct op *op);
 
+/* The same for the contexts that are parked.  The caller may wait. */
+void fl_class_trim_parked(struct op *op);
+
 /* Releases the context's pages without a block, up to `most` looked at and
- * none of them twice for one `seen`; returns whether there may be more. */
-bool fl_class_trim(struct op *op, uint32_t seen, unsigned most);
+ * none of them twice in one pass; returns whether there may be more. */
+bool fl_class_trim(struct op *op, uint32_t pass, unsigned most);
 
 #pragma GCC visibility pop
 

@@ -2,8 +2,8 @@
 /*
  * Giving back what holds no block.
  *
- * First the context's empty pages go: their slices are free, with their
- * memory.  Then the free slices that hold memory are claimed, a batch at a
+ * First the empty pages of this context and of parked ones go: their slices
+ * are free, with their memory.  Then the free slices that hold memory are claimed, a batch at a
  * time, so that nobody takes them meanwhile; their memory is given back with
  * the context dropped; and they are free again, empty now.  What the provider
  * refused to decommit stays as it was, and the next collect asks again; what it
@@ -213,6 +213,7 @@ size_t fl_collect_slices(struct op *op)
 size_t fl_collect(struct op *op)
 {
 	fl_class_trim_all(op);
+	fl_class_trim_parked(op);
 	return fl_collect_slices(op);
 }
 
@@ -225,7 +226,7 @@ size_t fallow_collect(struct fallow *heap)
 
 	if (!fl_op_begin(&op, heap, 0, CALLER))
 		return 0;
-	if (op_may_wait(&op))
+	if (op_may_wait(&op) && fl_op_unpark(&op))
 		bytes = fl_collect(&op);
 	op_drop(&op);
 	return bytes;

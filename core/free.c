@@ -40,7 +40,8 @@ static __attribute__((noinline)) void own_wake(
 	op_drop(op);
 }
 
-/* A block of a page that another context owns, or none. */
+/* A block of a page that another context owns, or none, or this one while it is
+ * parked. */
 static __attribute__((noinline)) void remote_free(
 	struct op *op, void *p, struct page *page)
 {
@@ -132,7 +133,7 @@ void fl_free(struct op *op, void *p)
 		fl_misuse(op, FALLOW_MISUSE_FOREIGN, addr, NULL);
 	else if (page->kind == PAGE_SPAN)
 		span_free(op, addr, page);
-	else if (fl_load_relaxed(&page->owner) != op->local->index)
+	else if (!op_owns(op, page))
 		remote_free(op, p, page);
 	else if (page->kind == PAGE_SMALL)
 		small_free(op, p, page);
@@ -178,7 +179,7 @@ void fallow_free(struct fallow *fallow, void *p)
 	page = map_find(heap, (uintptr_t)p);
 	/* A page's owner is below the heap's number of contexts. */
 	if (unlikely(page == NULL || fl_load_relaxed(&page->owner) != index ||
-		    page->kind != PAGE_SMALL ||
+		    heap_parked(heap, index) || page->kind != PAGE_SMALL ||
 		    misuse_doubtful(heap, page, (uintptr_t)p))) {
 		free_other(heap, p, CALLER, state);
 		return;

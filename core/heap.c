@@ -249,6 +249,26 @@ void fallow_offline(struct fallow *fallow)
 
 	if (!fl_op_begin(&op, fallow, 0, CALLER))
 		return;
-	fl_class_offline(op.heap, op.local);
+	fl_class_offline(&op);
+	op_drop(&op);
+}
+
+void fallow_park(struct fallow *fallow)
+{
+	struct op op;
+
+	if (!fl_op_begin(&op, fallow, 0, CALLER))
+		return;
+	fl_local_park(op.heap, op.local);
+	op_drop(&op);
+}
+
+void fallow_unpark(struct fallow *fallow)
+{
+	struct op op;
+
+	if (!fl_op_begin(&op, fallow, 0, CALLER))
+		return;
+	(void)fl_op_unpark(&op);
 	op_drop(&op);
 }

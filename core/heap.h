@@ -8,8 +8,11 @@
  *                        (inside enter/leave), or in state TRANSIT the one
  *                        call that took it out of its lists
  *   page, `remote`       any context, by compare-and-swap (remote.h)
- *   local, lists         its context, inside enter/leave
- *   local, `notified`    any context under local->lock; emptied by its own
+ *   local, lists         its context, inside enter/leave; while it is parked,
+ *                        any context under local->lock, and the pages in them
+ *   local, `notified`    any context under local->lock; emptied by whoever
+ *                        may write the lists
+ *   parked[], serving[]  their context, under local->lock
  *   chunk, heap, lists   under heap->lock
  *   populated[s]         whoever holds slice s: the page's owner, the span's
  *                        user, or, for a free slice, the holder of heap->lock
@@ -87,7 +90,7 @@ struct page {
 	uint32_t accounted;     /* blocks counted in heap->live */
 	uint16_t formed;        /* blocks that were ever on a list */
 	uint16_t capacity;      /* blocks that fit */
-	uint32_t seen;          /* the collect that last looked here */
+	uint32_t seen;          /* the pass that last looked here: page_seen() */
 	uint32_t frozen;        /* `used` when it was abandoned */
 	uint32_t epoch;         /* of its last use */
 	uint8_t first_slice;    /* in its chunk */
@@ -151,9 +154,9 @@ struct local {
 	/* Provider calls and hooks of this context under way from which no
 	 * other code can legally come back to the heap. */
 	uint32_t calling;
-	uint32_t looks;     /* passes over the context's pages, for `seen` */
 	uint32_t reporting; /* of these, calls of the misuse hook */
-	/* Taken to tell the context of a page, and to go offline. */
+	/* Taken to tell the context of a page, to go offline, to park and to
+	 * unpark, and by whoever sweeps what is parked. */
 	_Alignas(CACHE_LINE_BYTES) struct lock lock;
 	/* Pages that others found worth looking at again: pushed under `lock`,
 	 * taken all at once by the context. */
@@ -195,11 +198,15 @@ struct heap {
 	uintptr_t base; /* the window's begin, rounded down to a chunk */
 	size_t map_slices;
 	struct page **map;
+	/* What an allocation looks into, by context: its local, or the one that
+	 * has nothing while it is parked. */
+	struct local **serving;
 	struct local **locals;
 	uintptr_t secret;
 	uint32_t contexts; /* 0 until the tables have begun */
 	uint32_t contexts_wanted;
 	bool lean; /* fl_size_page_slices() */
+	uint32_t passes; /* over pages, ever: each has a number */
 	struct fallow_provider provider;
 	enum fallow_misuse_policy policy;
 	void (*misuse)(void *ctx, const struct fallow_misuse *report);
@@ -227,13 +234,19 @@ struct heap {
 	struct extent *extents;
 	struct heap_counters counters;
 	struct region regions[FALLOW_REGIONS_MAX];
+	/* Whether a context is parked: others may then work on its pages, so
+	 * its own frees do not.  In the heap itself, for the frees' sake. */
+	uint8_t parked[FALLOW_CONTEXTS_MAX];
 };
 
 _Static_assert(sizeof(struct heap) <= FALLOW_HEAP_BYTES,
 	"FALLOW_HEAP_BYTES is too small");
 
-/* The page that has nothing, so that `current` needs no test for NULL. */
+/* The page that has nothing, so that `current` needs no test for NULL, and the
+ * local that has nothing but it, so that `serving` needs none for a parked
+ * context. */
 extern struct page fl_page_none __attribute__((visibility("hidden")));
+extern struct local fl_local_none __attribute__((visibility("hidden")));
 
 /* One call into the heap: what it needs to leave its context and come back. */
 struct op {
@@ -261,11 +274,41 @@ static inline void op_local(struct op *op)
 					       : NULL;
 }
 
-/* Afterwards the caller is one context of the heap, whose local is op's. */
-static inline void op_rejoin(struct op *op)
+/* Whether the context of this index is parked: asked by itself.  In the model
+ * SINGLE there is nobody to park for. */
+static inline bool heap_parked(const struct heap *heap, unsigned index)
+{
+	return FALLOW_MODEL != FALLOW_MODEL_SINGLE &&
+		unlikely(fl_load_relaxed(&heap->parked[index]) != 0);
+}
+
+/* Whether the page is the caller's to change: its context owns it, and is not
+ * parked. */
+static inline bool op_owns(const struct op *op, const struct page *page)
+{
+	return fl_load_relaxed(&page->owner) == op->local->index &&
+		!heap_parked(op->heap, op->local->index);
+}
+
+/* Takes a parked context's pages into use again: see local.c. */
+void fl_local_unpark(struct heap *heap, struct local *local)
+	__attribute__((visibility("hidden")));
+
+/* Afterwards the caller is one context of the heap, whose local is op's; it may
+ * be parked. */
+static inline void op_enter(struct op *op)
 {
 	op->state = fl_port_enter();
 	op_local(op);
+}
+
+/* The same after a drop: the lists of the local are the caller's to use.  The
+ * context that it comes back to may have been parked by others meanwhile. */
+static inline void op_rejoin(struct op *op)
+{
+	op_enter(op);
+	if (op->local != NULL && heap_parked(op->heap, op->local->index))
+		fl_local_unpark(op->heap, op->local);
 }
 
 /*
@@ -334,6 +377,16 @@ static inline void page_used_set(struct page *page, uint32_t used)
 static inline void counter_add(uint64_t *counter, uint64_t n)
 {
 	fl_store_relaxed(counter, *counter + n);
+}
+
+/*
+ * Whether a pass over pages has looked at this one, or a later pass has: two
+ * passes over the same pages would else undo each other's notes for ever.
+ * Numbers wrap: a page that no pass of 2^31 has looked at waits for as many.
+ */
+static inline bool page_seen(const struct page *page, uint32_t pass)
+{
+	return (int32_t)(page->seen - pass) >= 0;
 }
 
 static inline size_t page_slices(const struct page *page)

@@ -19,6 +19,14 @@
  * Pages without a free block but with an unformed tail wait at the queue's
  * end; everything else goes to its front.
  *
+ * A *parked* context does not run for a while.  It says so in one store, and
+ * from then on its calls take the slow path: `serving` names a local without
+ * pages, and frees look at `parked`.  Whoever takes local->lock and finds it
+ * parked may do with the lists and pages what the context itself could; the
+ * context comes back by taking the lock, and so waits for one step of theirs at
+ * most.  While it is parked its own frees go through the remote words, as
+ * anybody's.
+ *
  * Nothing here drops the context or takes heap->lock.
  */
 #include "local.h"
@@ -78,6 +86,7 @@ void fl_local_remove(struct local *local, struct page *page)
 
 void fl_local_join(struct heap *heap, struct local *local, struct page *page)
 {
+	fl_assert(!heap_parked(heap, local->index));
 	fl_store_relaxed(&page->owner, local->index);
 	remote_change(page, REMOTE_OWNED);
 	fl_local_account(heap, page);
@@ -289,14 +298,14 @@ static void full_end(struct page *page)
 		;
 }
 
-bool fl_local_salvage(struct local *local, unsigned class, uint32_t seen)
+bool fl_local_salvage(struct local *local, unsigned class, uint32_t pass)
 {
 	struct page *page = local->full[class];
 	uint64_t word;
 
-	if (page == NULL || page->seen == seen)
+	if (page == NULL || page_seen(page, pass))
 		return false;
-	page->seen = seen;
+	page->seen = pass;
 	fl_store_relaxed(&local->full[class], page->next);
 	word = fl_load_relaxed(&page->remote);
 	if (page->used == page->formed && remote_count(page, word) == 0)
@@ -328,5 +337,49 @@ bool fl_local_wake(struct local *local, struct page *page)
 		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED)
 		return false;
 	fl_local_leave(local, page);
+	return true;
+}
+
+/* What allocations of a parked context look into. */
+struct local fl_local_none = {
+	.current = { [0 ... CLASS_COUNT - 1] = &fl_page_none },
+	.index = FALLOW_NO_CONTEXT,
+};
+
+/* Under local->lock.  What the context wrote before is seen by whoever takes
+ * the lock and finds it parked, and the other way round. */
+static void parked_set(struct heap *heap, struct local *local, bool parked)
+{
+	fl_store_relaxed(&heap->parked[local->index], parked);
+	heap->serving[local->index] = parked ? &fl_local_none : local;
+}
+
+void fl_local_park(struct heap *heap, struct local *local)
+{
+	struct fl_port_state state;
+
+	if (FALLOW_MODEL == FALLOW_MODEL_SINGLE)
+		return;
+	state = lock_take(&local->lock);
+	parked_set(heap, local, true);
+	lock_leave(&local->lock, state);
+}
+
+void fl_local_unpark(struct heap *heap, struct local *local)
+{
+	struct fl_port_state state = lock_take(&local->lock);
+
+	parked_set(heap, local, false);
+	lock_leave(&local->lock, state);
+}
+
+bool fl_local_unpark_try(struct heap *heap, struct local *local)
+{
+	struct fl_port_state state;
+
+	if (!lock_try(&local->lock, &state))
+		return false;
+	parked_set(heap, local, false);
+	lock_leave(&local->lock, state);
 	return true;
 }

@@ -33,8 +33,8 @@ struct page *fl_local_tail(struct local *local, unsigned class);
 bool fl_local_drain(struct local *local);
 
 /* Queues one more full page of the class if it has a free block at all; each
- * page is looked at once for one `seen`.  Returns whether there may be more. */
-bool fl_local_salvage(struct local *local, unsigned class, uint32_t seen);
+ * page is looked at once in one pass.  Returns whether there may be more. */
+bool fl_local_salvage(struct local *local, unsigned class, uint32_t pass);
 
 /* Puts a queued page where the next refill looks first. */
 void fl_local_front(struct local *local, struct page *page);
@@ -47,6 +47,15 @@ void fl_local_notify(struct heap *heap, struct page *page);
  * page; returns whether an empty queued one has been taken out, in TRANSIT, for
  * the caller to release. */
 bool fl_local_wake(struct local *local, struct page *page);
+
+/* Others may work on the context's pages until it is unparked: its own calls
+ * take the slow path, whose frees treat its pages as another's.  Does nothing
+ * if it is parked.  By the context. */
+void fl_local_park(struct heap *heap, struct local *local);
+
+/* As fl_local_unpark(), unless somebody is working on the pages; returns
+ * whether the context is not parked any more. */
+bool fl_local_unpark_try(struct heap *heap, struct local *local);
 
 /* Brings heap->live up to date with what happened to the page. */
 void fl_local_account(struct heap *heap, struct page *page);

@@ -62,7 +62,7 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 	if (addr - page->base >= fl_load_relaxed(&page->formed_end))
 		return false;
 	*kind = FALLOW_MISUSE_DOUBLE_FREE;
-	own = fl_load_relaxed(&page->owner) == op->local->index;
+	own = op_owns(op, page);
 	if (page->kind == PAGE_SMALL &&
 		((struct block *)addr)->mark !=
 			block_mark(op->heap, (void *)addr))

@@ -26,18 +26,21 @@ static size_t slices_of(size_t size)
 static void span_init(struct page *span, struct run run, size_t size,
 	size_t align)
 {
-	*span = (struct page){
-		.kind = PAGE_SPAN,
-		.class = CLASS_NONE,
-		.wake = UINT32_MAX,
-		.owner = FALLOW_NO_CONTEXT,
-		.base = run.chunk->base + run.first * SLICE_BYTES,
-		.chunk = run.chunk,
-		.span_size = size,
-		.first_slice = (uint8_t)run.first,
-		.loose = align > 16 ? (uint8_t)__builtin_ctzll(align) : 0,
-		.remote = remote_word(REMOTE_TRANSIT, 0),
-	};
+	/* A free that came too late to the page that was here may still look
+	 * at owner and remote, so there is no moment without them. */
+	fl_store_relaxed(&span->owner, FALLOW_NO_CONTEXT);
+	fl_store_relaxed(&span->remote, remote_word(REMOTE_TRANSIT, 0));
+	page_used_set(span, 0);
+	span->wake = UINT32_MAX;
+	span->kind = PAGE_SPAN;
+	span->class = CLASS_NONE;
+	span->place = PLACE_NONE;
+	span->loose = align > 16 ? (uint8_t)__builtin_ctzll(align) : 0;
+	span->base = run.chunk->base + run.first * SLICE_BYTES;
+	span->next = span->prev = NULL;
+	span->chunk = run.chunk;
+	span->span_size = size;
+	span->first_slice = (uint8_t)run.first;
 }
 
 /* Takes n slices and the record of the first; NULL if there are none, or no

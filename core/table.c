@@ -31,7 +31,8 @@ _Static_assert(RECORDS_BYTES == 4096, "a chunk's records are 4 KiB");
 
 static size_t locals_bytes(unsigned contexts)
 {
-	return align_up(contexts * sizeof(struct local *), CACHE_LINE_BYTES) +
+	return align_up(2 * contexts * sizeof(struct local *),
+			CACHE_LINE_BYTES) +
 		contexts * align_up(sizeof(struct local), CACHE_LINE_BYTES);
 }
 
@@ -50,9 +51,10 @@ size_t fl_table_bytes(size_t chunks, unsigned contexts)
 static void locals_make(struct heap *heap, uintptr_t at, unsigned contexts)
 {
 	struct local **locals = (struct local **)at;
+	struct local **serving = locals + contexts;
 	unsigned i, class;
 
-	at += align_up(contexts * sizeof(struct local *), CACHE_LINE_BYTES);
+	at += align_up(2 * contexts * sizeof(struct local *), CACHE_LINE_BYTES);
 	for (i = 0; i < contexts; i++) {
 		struct local *local = (struct local *)at;
 
@@ -60,10 +62,11 @@ static void locals_make(struct heap *heap, uintptr_t at, unsigned contexts)
 		local->index = i;
 		for (class = 0; class < CLASS_COUNT; class++)
 			local->current[class] = &fl_page_none;
-		locals[i] = local;
+		locals[i] = serving[i] = local;
 		at += align_up(sizeof(struct local), CACHE_LINE_BYTES);
 	}
 	heap->locals = locals;
+	heap->serving = serving;
 	/* From here on calls are served. */
 	fl_store_release(&heap->contexts, contexts);
 }

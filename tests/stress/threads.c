@@ -14,6 +14,7 @@
  * memory that was given back fault.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -50,8 +51,9 @@ struct worker {
 struct stress {
 	struct rig *rig;
 	struct worker workers[THREADS];
-	/* So many of 256 steps pass a block on; go offline; collect; look. */
-	unsigned pass_rate, offline_rate, collect_rate, look_rate;
+	/* So many of 256 steps pass a block on; go offline; collect; look;
+	 * park. */
+	unsigned pass_rate, offline_rate, collect_rate, look_rate, park_rate;
 	/* Workers below this only allocate and pass; the others only take and
 	 * free.  0: all do all. */
 	unsigned producers;
@@ -131,6 +133,22 @@ static void look(struct worker *worker)
 	CHECK(!fallow_owns(heap, &now));
 }
 
+/* Blocks for a moment, parked; frees of its own blocks, and what others do to
+ * its pages, come in between. */
+static void park(struct worker *worker)
+{
+	struct oracle *oracle = &worker->oracle;
+	unsigned frees = test_random(&worker->random) % 8;
+
+	fallow_park(oracle->heap);
+	for (unsigned i = 0; i < frees && oracle->count; i++)
+		oracle_free(oracle,
+			test_random(&worker->random) % oracle->count);
+	sched_yield();
+	if (chance(worker, 64))
+		fallow_unpark(oracle->heap);
+}
+
 /* One step of one worker, as its part is. */
 static void worker_step(struct worker *worker)
 {
@@ -156,6 +174,8 @@ static void worker_step(struct worker *worker)
 	}
 	if (chance(worker, stress->offline_rate))
 		fallow_offline(oracle->heap);
+	if (chance(worker, stress->park_rate))
+		park(worker);
 	if (chance(worker, stress->collect_rate))
 		fallow_collect(oracle->heap);
 	if (chance(worker, stress->look_rate))
@@ -311,11 +331,26 @@ static void test_threads_offline(void)
 	run(stress, 4);
 }
 
+/* Contexts are parked all the time, and what they hold is swept by others. */
+static void test_threads_parked(void)
+{
+	struct stress *stress = stress_begin(FALLOW_CLASS_WINDOW, 512 * MIB);
+
+	for (unsigned i = 0; i < THREADS; i++)
+		stress->workers[i].oracle.size_max = 4 * KIB;
+	stress->park_rate = 40;
+	stress->collect_rate = 30;
+	stress->offline_rate = 2;
+	stress->pass_rate = 100;
+	run(stress, 4);
+}
+
 /* Memory runs out in all threads at once. */
 static void test_threads_exhausted(void)
 {
 	struct stress *stress = stress_begin(FALLOW_CLASS_WINDOW, 256 * MIB);
 
+	stress->park_rate = 4;
 	stress->rig->sim.budget = 10 * MIB;
 	stress->rig->sim.refuse_range_rate = 16;
 	for (unsigned i = 0; i < THREADS; i++)
@@ -338,6 +373,7 @@ const struct test tests[] = {
 	{ "threads_small", test_threads_small },
 	{ "threads_producers", test_threads_producers },
 	{ "threads_offline", test_threads_offline },
+	{ "threads_parked", test_threads_parked },
 	{ "threads_exhausted", test_threads_exhausted },
 	{ "threads_short_lives", test_threads_short_lives },
 	{ NULL, NULL },

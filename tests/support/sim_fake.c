@@ -75,6 +75,8 @@ static void inner_run(struct fake *fake)
 	}
 	if (chance(fake, 8))
 		fallow_offline(&fake->rig->heap);
+	if (chance(fake, fake->park_rate))
+		fallow_park(&fake->rig->heap);
 }
 
 /* Returns a CPU that code can run on now: not one that is inside a provider

@@ -30,6 +30,8 @@ struct fake {
 	unsigned migrate_rate;
 	unsigned handler_rate;
 	unsigned other_rate;
+	/* So many of 256 of those executions end by parking their context. */
+	unsigned park_rate;
 	/* What is going on, and what went on. */
 	unsigned nesting;
 	/* Calls under way in which the heap may extend its tables. */

@@ -324,6 +324,21 @@ static void break_calling(struct scene *s)
 	SET(s->local->calling, 1);
 }
 
+static void break_serving(struct scene *s)
+{
+	SET(s->heap->serving[1], &fl_local_none);
+}
+
+static void break_parked(struct scene *s)
+{
+	SET(s->heap->serving[1], s->local);
+}
+
+static void break_local_none(struct scene *s)
+{
+	SET(fl_local_none.full[2], s->full);
+}
+
 static void break_current(struct scene *s)
 {
 	SET(s->local->current[3], s->current);
@@ -418,6 +433,11 @@ static const struct {
 	{ "no lock is held", break_growing },
 	{ "no lock is held", break_lock_local },
 	{ "no call is in progress", break_calling },
+	{ "a context serves its own pages, and none while it is parked",
+		break_serving },
+	{ "a context serves its own pages, and none while it is parked",
+		break_parked },
+	{ "the local of parked contexts has nothing", break_local_none },
 	{ "a current page is its context's", break_current },
 	{ "a current page is its context's", break_current_owner },
 	{ "notified pages are NOTIFIED", break_notified },

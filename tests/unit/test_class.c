@@ -42,7 +42,12 @@ static void take_many(struct rig *rig, void **blocks, unsigned n)
 
 static void offline(struct rig *rig, unsigned context)
 {
-	fl_class_offline(
+	struct op op = white_op(rig, context);
+
+	fl_class_offline(&op);
+	op_drop(&op);
+	/* What a test does next it does as a context in use. */
+	fl_local_unpark(
 		white_heap(rig), white_heap(rig)->locals[context]);
 }
 

@@ -46,7 +46,7 @@ extern "C" {
  * A heap.  The embedder owns its storage, which must stay where it is from
  * fallow_init() to fallow_fini(); what is inside is fallow's.
  */
-#define FALLOW_HEAP_BYTES 3072
+#define FALLOW_HEAP_BYTES 4096
 struct fallow {
 	__attribute__((aligned(64))) unsigned char opaque[FALLOW_HEAP_BYTES];
 };
@@ -272,7 +272,7 @@ bool fallow_owns(struct fallow *heap, const void *p);
 
 /*
  * Gives back what holds no block: frees of other contexts are taken in, pages
- * of this context (and of none) without a block are released, committed free
+ * of this context, of parked ones and of none without a block are released, committed free
  * slices are decommitted or released to the provider.
  * Returns: the bytes given back to the provider.
  * Context: task.  Calls: decommit, release, discard.
@@ -281,10 +281,31 @@ size_t fallow_collect(struct fallow *heap);
 
 /*
  * The calling context will not use the heap for long or ever: all its pages
- * are handed to whoever needs them.  Its next use of the heap is legal.
- * Context: any.  Time: proportional to its pages.  Calls: none.
+ * are handed to whoever needs them.  Its next use of the heap is legal; what a
+ * handler on its CPU takes meanwhile is handed on too, or stays where it is if
+ * the thread that makes this call moves to another CPU in the middle of it.
+ * Context: any.  Time: proportional to its pages, with interrupts masked for no
+ * more than one of them.  Calls: none.
  */
 void fallow_offline(struct fallow *heap);
+
+/*
+ * The calling context will not use the heap for a while: until it does, others
+ * that look for memory may give back what its pages hold without a block.  To
+ * be called before a CPU idles or a thread blocks; what it frees meanwhile, in
+ * a handler, is freed as by another context.  In the model SINGLE it does
+ * nothing.
+ * Context: any.  Time: constant.  Calls: none.
+ */
+void fallow_park(struct fallow *heap);
+
+/*
+ * Ends the parking, as the context's next allocation does by itself: takes the
+ * wait for a call that is looking at one of its pages, if there is one, out of
+ * that allocation.  A FALLOW_NOWAIT allocation does not wait and returns NULL.
+ * Context: any.  Time: constant, or until that look is over.  Calls: none.
+ */
+void fallow_unpark(struct fallow *heap);
 
 /*
  * Verifies every invariant of the heap.
