@@ -14,6 +14,8 @@
 #
 # An image's settings are variables with its name in front:
 #   NAME_MEMS     the memories it runs with (default: GUEST_MEMS)
+#   NAME_CPUS     the numbers of CPUs, each with each of the memories (default:
+#                 CPUS); they run in parallel, each a thread of the host's
 #   NAME_SECONDS  after which it is killed and has failed (default: 120)
 #   NAME_LIB      `bare` links the archives without assertions
 
@@ -22,6 +24,8 @@ GUEST_MEMS := 16M 64M 512M
 q35_MODELS := max
 virt_MODELS := cortex-a72
 replay_LIB := bare
+cpus_x86_64_MEMS := 64M
+cpus_x86_64_CPUS := 1 2 4 8
 
 # ---------------------------------------------------------------- flavours --
 
@@ -155,8 +159,8 @@ $(foreach f,x86_64-debug x86_64-bare aarch64-debug aarch64-bare, \
 .PHONY: images
 images: $(IMAGES) ## all images of both boards
 
-# $(call qemu,BOARD,IMAGE,MEM,CPU MODEL): the command that boots it.
-qemu = $($(1)_QEMU) -m $(3) $(if $(4),-cpu $(4)) -smp $(CPUS) \
+# $(call qemu,BOARD,IMAGE,MEM,CPU MODEL,CPUS): the command that boots it.
+qemu = $($(1)_QEMU) -m $(3) $(if $(4),-cpu $(4)) -smp $(or $(5),$(CPUS)) \
 	$(if $(filter 1,$(GDB)),-s -S) -kernel $(BUILD)/$(1)/$(2).elf
 
 # -------------------------------------------------------------------- plan --
@@ -185,17 +189,19 @@ EXPECT_JOBS = $(foreach p,$(basename $(EXPECT_SRCS)), \
 	make program FLAVOUR=host-gcc PROGRAM=$(notdir $(p)),s, \
 	$(p).expected,$(BUILD)/host-gcc/$(p)))
 
-# $(call guest_job,BOARD,IMAGE,MEM,CPU MODEL)
-guest_job = $(call job,guest,$(1) $(2) $(3) $(4), \
+# $(call guest_job,BOARD,IMAGE,MEM,CPU MODEL,CPUS)
+guest_job = $(call job,guest,$(1) $(2) $(3) $(4) $(if $(filter-out 1,$(5)),x$(5)), \
 	$(or $($(2)_SECONDS),120), \
-	make guest BOARD=$(1) IMAGE=$(2) MEM=$(3) $(if $(4),MODEL_CPU=$(4)), \
-	$($(1)_MAP_STATUS),,$(call qemu,$(1),$(2),$(3),$(4)))
+	make guest BOARD=$(1) IMAGE=$(2) MEM=$(3) $(if $(4),MODEL_CPU=$(4)) \
+	CPUS=$(5),$($(1)_MAP_STATUS),,$(call qemu,$(1),$(2),$(3),$(4),$(5)))
 mems_of = $(or $($(1)_MEMS),$(GUEST_MEMS))
+cpus_of = $(or $($(1)_CPUS),$(CPUS))
 GUEST_JOBS = $(foreach b,$(BOARDS), \
 	$(foreach n,$(filter-out replay fault,$(call guests_of,$($(b)_ARCH))), \
-	$(foreach m,$(call mems_of,$(n)),$(call guest_job,$(b),$(n),$(m),)) \
+	$(foreach p,$(call cpus_of,$(n)), \
+	$(foreach m,$(call mems_of,$(n)),$(call guest_job,$(b),$(n),$(m),,$(p)))) \
 	$(foreach c,$($(b)_MODELS), \
-		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),$(c)))))
+		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),$(c),$(lastword $(call cpus_of,$(n)))))))
 
 # Machines that a board must refuse, and faults that it must report.
 BOOT_JOBS = $(foreach b,$(BOARDS),$(call job,program,$(b) boots,300, \
@@ -290,7 +296,7 @@ program: $(PROGRAM_PATH) ## one program: PROGRAM=test_frames FLAVOUR=host-gcc
 
 .PHONY: guest
 guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= GDB=1
-	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU)))
+	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU),$(CPUS)))
 	@TEST='$(TEST)' SEED='$(SEED)' tests/run one $(BUILD)/one.plan
 
 .PHONY: boots

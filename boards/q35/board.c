@@ -6,12 +6,15 @@
  * Order matters: the serial port first, so that everything after can complain;
  * then the exceptions; then the memory map, whose bytes are in low memory that
  * nobody has reused yet; then the tables (map.c), which come from right behind
- * the image, before there is a frame allocator; then frames, provider, fw_cfg.
- * Interrupts are on in guest_main(), as in a kernel's task, but none comes:
- * both PICs are masked and nothing else was told to send any.
+ * the image, before there is a frame allocator, and with them what else needs
+ * some: the APIC's registers, and firmware's list of CPUs; then frames,
+ * provider, fw_cfg; and the other CPUs last, when all that they use is there.
+ * Interrupts are on in guest_main(), as in a kernel's task, but none comes
+ * that the image did not ask for: both PICs are masked.
  */
 #include <fallow/pagetable.h>
 
+#include "apic.h"
 #include "board.h"
 #include "image.h"
 #include "q35.h"
@@ -41,8 +44,6 @@ enum {
 	FWCFG_DMA_LOW = 0x518,
 };
 
-#define MSR_GS_BASE 0xc0000101
-
 /* Below 1 MiB is what firmware left; it is not worth the care. */
 #define LOW_BYTES ((uint64_t)0x100000)
 
@@ -70,15 +71,8 @@ struct start_memory {
 	uint32_t reserved;
 };
 
-/* What GS points to: the port of x86-64 reads the index of the context from
- * its first word. */
-struct cpu {
-	uint32_t context;
-};
-
 _Noreturn void board_main(uint64_t start_info);
 
-static struct cpu cpu0;
 static struct fallow_pagetable pagetable;
 static struct fallow_provider provider;
 static struct board_ram ram[BOARD_RAM_MAX];
@@ -103,6 +97,8 @@ void board_putc(char c)
 }
 
 /*
+ * A CPU that reports a fault ends the machine itself; any other one that would
+ * meanwhile stays here.
  * isa-debug-exit makes QEMU exit with 2 * value + 1.  QEMU's own failures are
  * exit 1, which no status of a guest may look like: so the value is 127 -
  * status, which makes 0 to 127 exits 255 to 1 (Q35_MAP_STATUS in board.mk).
@@ -111,7 +107,8 @@ _Noreturn void board_exit(int status)
 {
 	if (status < 0 || status > 127)
 		status = 127;
-	port_out16(EXIT_PORT, (uint16_t)(127 - status));
+	if (board_may_end())
+		port_out16(EXIT_PORT, (uint16_t)(127 - status));
 	for (;;)
 		__asm__ volatile("cli\n\thlt");
 }
@@ -148,8 +145,9 @@ bool board_fwcfg_start(uint64_t descriptor)
 	return true;
 }
 
-/* Copies the RAM of the start info's memory map; panics if there is none. */
-static void memory_map_read(uint64_t addr)
+/* Copies the RAM of the start info's memory map, and panics if there is none;
+ * returns where ACPI's root pointer is, 0 if nowhere. */
+static uint64_t memory_map_read(uint64_t addr)
 {
 	const struct start_info *info = low_physical(addr);
 	const struct start_memory *map;
@@ -171,6 +169,25 @@ static void memory_map_read(uint64_t addr)
 		ram[ram_count].base = map[i].base;
 		ram[ram_count++].size = map[i].size;
 	}
+	return info->rsdp;
+}
+
+/* On each of the others, by shootdown(). */
+static void shootdown_serve(void *what)
+{
+	fallow_pagetable_flush(what);
+}
+
+/* The hook of every provider: one interrupt a call, however much is to be
+ * forgotten.  With interrupts masked this CPU is itself and nobody else. */
+static void shootdown(void *ctx, const struct fallow_pagetable_flush *what)
+{
+	uintptr_t state = board_interrupts_mask();
+
+	(void)ctx;
+	fallow_pagetable_flush(what);
+	board_interrupt_others(shootdown_serve, (void *)(uintptr_t)what);
+	board_interrupts_restore(state);
 }
 
 enum fallow_status board_pagetable_init(struct fallow_pagetable *made,
@@ -184,6 +201,7 @@ enum fallow_status board_pagetable_init(struct fallow_pagetable *made,
 		.frames = *hooks,
 		.window_base = window_base,
 		.window_size = window_size,
+		.shootdown = board_cpus() > 1 ? shootdown : NULL,
 		.flags = flags,
 	};
 
@@ -208,19 +226,24 @@ static void provider_init(void)
 _Noreturn void board_main(uint64_t start_info)
 {
 	struct board_ram taken[2] = { { 0, LOW_BYTES } };
+	uint64_t rsdp;
 
-	msr_write(MSR_GS_BASE, (uintptr_t)&cpu0);
+	board_cpu_set(0);
 	serial_init();
 	board_traps_init();
+	board_traps_load(0);
 	port_out8(PIC_MASTER, 0xff);
 	port_out8(PIC_SLAVE, 0xff);
-	memory_map_read(start_info);
+	rsdp = memory_map_read(start_info);
+	board_map_init(ram, ram_count);
+	board_apic_init();
+	board_cpus_find(rsdp);
 	taken[1].base = image_physical(board_image_begin);
-	taken[1].size = board_map_init(ram, ram_count) -
-		taken[1].base;
+	taken[1].size = board_map_end() - taken[1].base;
 	board_memory_init(ram, ram_count, taken, 2, Q35_DIRECT_BASE);
 	provider_init();
 	board_fwcfg_init();
+	board_cpus_start();
 	__asm__ volatile("sti" ::: "memory");
 	board_exit(guest_main());
 }

@@ -5,7 +5,8 @@
 # such as 0 after a triple fault.
 q35_ARCH := x86_64
 q35_SRCS := boards/q35/start.S boards/q35/board.c boards/q35/map.c \
-	boards/q35/traps.c \
+	boards/q35/traps.c boards/q35/apic.c boards/q35/cpus.c \
+	boards/q35/madt.c \
 	boards/memory.c boards/fwcfg.c boards/print.c
 q35_LDSCRIPT := linker/q35.ld
 q35_LDFLAGS := -z max-page-size=4096

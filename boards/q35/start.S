@@ -9,6 +9,10 @@
  * One page directory maps the first GiB by 2 MiB leaves, once from 0 on, for
  * the instructions after paging is on, and once at Q35_KERNEL_BASE.  C then
  * makes the tables that stay (map.c).
+ *
+ * Every further CPU begins in the trampoline, a copy of board_trampoline at
+ * Q35_TRAMPOLINE, in real mode, and joins the same way where paging is turned
+ * on, with 0 for the start info; then it takes the tables that stay.
  */
 #include "layout.h"
 
@@ -71,6 +75,7 @@ board_start:
 	movl $PHYSICAL(fourth) + ENTRY_TABLE, PHYSICAL(fifth)
 	movl $PHYSICAL(fourth) + ENTRY_TABLE, PHYSICAL(fifth) + 511 * 8
 
+paging_on:
 	/* Five levels where the CPU has them, so that the page-table provider
 	 * is tested with either: by QEMU's models max and qemu64. */
 	movl $CR4_PAE, %ebp
@@ -110,6 +115,16 @@ board_start:
 	lgdt PHYSICAL(segments_pointer)
 	ljmp $Q35_SELECTOR_CODE, $PHYSICAL(start_low64)
 
+	/* From the trampoline: in protected mode, with flat segments. */
+start_other32:
+	movw $Q35_SELECTOR_DATA, %ax
+	movw %ax, %ds
+	movw %ax, %es
+	movw %ax, %ss
+	cld
+	xorl %esi, %esi
+	jmp paging_on
+
 	.code64
 start_low64:
 	movabsq $start_high64, %rax
@@ -123,10 +138,15 @@ start_high64:
 	movw %ax, %fs
 	movw %ax, %gs
 	lgdt segments_pointer_high
-	movq $stack_end, %rsp
-	movl %esi, %edi
+	movq board_start_stack, %rsp
 	xorl %ebp, %ebp
+	movl %esi, %edi
+	testl %edi, %edi
+	jz 5f
 	call board_main
+5:	movq board_start_root, %rax
+	movq %rax, %cr3
+	call board_cpu_main
 3:	cli
 	hlt
 	jmp 3b
@@ -153,13 +173,14 @@ board_probe_failed:
 	ret
 
 	/*
-	 * Vectors 0 to 31.  The CPU pushes an error code for 8, 10 to 14, 17,
-	 * 21, 29 and 30 (Intel SDM volume 3, 6.15; AMD APM volume 2, 8.2);
-	 * the others push a zero in its place, so that all frames are alike.
+	 * All vectors (Q35_VECTORS).  The CPU pushes an error code for 8,
+	 * 10 to 14, 17, 21, 29 and 30 (Intel SDM volume 3, 6.15; AMD APM volume
+	 * 2, 8.2); the others push a zero in its place, so that all frames are
+	 * alike.
 	 */
 	.set vectors_with_error, 0x60227d00
 	.set vector, 0
-	.rept 32
+	.rept Q35_VECTORS
 	.balign 16
 	.if vector == 0
 	.globl board_vectors
@@ -211,15 +232,51 @@ trap_enter:
 	addq $16, %rsp
 	iretq
 
+	/* Copied to Q35_TRAMPOLINE, where a STARTUP makes a CPU begin at offset
+	 * 0 of a segment that is the page itself.  Its own segments: without
+	 * 32-bit code there is no way from real mode to paging. */
+	.section .rodata
+	.balign 16
+	.globl board_trampoline, board_trampoline_end
+	.code16
+board_trampoline:
+	cli
+	movw %cs, %ax
+	movw %ax, %ds
+	lgdtl trampoline_pointer - board_trampoline
+	movl %cr0, %eax
+	orl $CR0_PE, %eax
+	movl %eax, %cr0
+	ljmpl $Q35_SELECTOR_CODE, $PHYSICAL(start_other32)
+	.balign 8
+trampoline_segments:
+	/* Null, 32-bit code, data. */
+	.quad 0
+	.quad 0x00cf9b000000ffff
+	.quad 0x00cf93000000ffff
+trampoline_pointer:
+	.word trampoline_pointer - trampoline_segments - 1
+	.long trampoline_segments - board_trampoline + Q35_TRAMPOLINE
+board_trampoline_end:
+	.code64
+
 	.data
 	.balign 8
+	.globl board_start_stack, board_start_root
+	/* Of the CPU that starts: the end of its stack, and the physical
+	 * address of the tables that stay, which the first one makes. */
+board_start_stack:
+	.quad board_stack_guard + Q35_STACK_END
+board_start_root:
+	.quad 0
 	.globl board_segments
-	/* Null, 64-bit code, data, and a task segment that C fills in. */
+	/* Null, 64-bit code, data, and for each CPU a task segment that C fills
+	 * in. */
 board_segments:
 	.quad 0
 	.quad 0x00af9b000000ffff
 	.quad 0x00cf93000000ffff
-	.quad 0, 0
+	.skip Q35_CPUS_MAX * Q35_TASK_BYTES
 segments_end:
 segments_pointer:
 	.word segments_end - board_segments - 1
@@ -238,10 +295,9 @@ pointers:
 	.skip 4096
 directory:
 	.skip 4096
-	/* Not mapped in the end (map.c): a stack that grows too far faults. */
+	/* The stacks of all CPUs (layout.h).  The guards are not mapped in the
+	 * end (map.c): a stack that grows too far faults. */
 	.globl board_stack_guard
 board_stack_guard:
-	.skip 4096
-	.skip Q35_STACK_BYTES
-stack_end:
+	.skip Q35_CPUS_MAX * Q35_CPU_BYTES
 	.section .note.GNU-stack, "", @progbits

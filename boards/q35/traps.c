@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Exceptions: a report that names the address, and the two probes.
+ * Exceptions and interrupts: to whom they go, and a report that names the
+ * address and the CPU.
  *
- * All 32 vectors run on a stack of their own, so that a stack that has
- * overflown or is not mapped still gives a report.  A fault inside a probe
- * (board_can_read, board_can_write) is swallowed: the trap returns to the
- * probe's failing end.  Any other exception ends the machine with status 99.
- * One CPU; a fault within the report ends the machine at once.
+ * Each CPU has a stack for exceptions, so that a stack that has overflown or is
+ * not mapped still gives a report; one for interrupts, whose handlers may
+ * fault (in a probe) and so must not be on the same; and one for NMIs, which
+ * come while either of these is in use.  A handler of NMIs must not fault: the
+ * return from the fault would let the next NMI in, onto the same stack (Intel
+ * SDM volume 3, 6.7.1).
+ *
+ * A fault inside a probe (board_can_read, board_can_write) is swallowed: the
+ * trap returns to the probe's failing end.  Any other exception ends the
+ * machine with status 99.  The first CPU to report owns the report: others
+ * that fault meanwhile stay silent, and a fault within the report ends the
+ * machine at once.
  */
 #include "board.h"
 #include "image.h"
 #include "q35.h"
 
-/* As trap_enter in start.S leaves it on the stack. */
-struct trap {
-	uint64_t rax, rbx, rcx, rdx, rsi, rdi, rbp;
-	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
-	uint64_t vector, error;
-	uint64_t rip, cs, rflags, rsp, ss;
-};
-_Static_assert(sizeof(struct trap) == 22 * 8, "start.S pushes these words");
-
 enum {
+	VECTOR_NMI = 2,
 	VECTOR_GENERAL_PROTECTION = 13,
 	VECTOR_PAGE_FAULT = 14,
-	VECTORS = 32,
+	EXCEPTIONS = 32,
 	VECTOR_STUB_BYTES = 16, /* .balign in start.S */
 	/* Error code of a page fault (Intel SDM volume 3, 4.7). */
 	FAULT_PRESENT = 1 << 0,
@@ -35,11 +35,11 @@ enum {
 	 * 64-bit TSS; present, ring 0 (Intel SDM volume 3, 3.5). */
 	GATE_INTERRUPT = 0x8e,
 	SEGMENT_TASK = 0x89,
-	/* The first interrupt stack of the TSS. */
-	TRAP_STACK = 1,
+	/* Which of the TSS's interrupt stacks is which. */
+	STACK_FAULT = 1,
+	STACK_INTERRUPT = 2,
+	STACK_NMI = 3,
 	STATUS_FAULT = 99,
-	/* The page under the stack. */
-	GUARD_BYTES = 4096,
 };
 
 /* Intel SDM volume 3, figure 6-8. */
@@ -78,8 +78,16 @@ extern uint64_t board_segments[];
 void board_trap(struct trap *trap);
 
 static struct gate gates[VECTORS];
-static struct task task;
-static _Alignas(16) unsigned char trap_stack[Q35_TRAP_STACK_BYTES];
+static struct task tasks[BOARD_CPUS_MAX];
+/* Who reports: 0 nobody, else the CPU plus one. */
+static unsigned reporter;
+
+/*
+ * A whole struct board_frame fits from a trap on: a handler may copy one over
+ * it.  So a stack of the TSS begins that much below its end.
+ */
+#define FRAME_ROOM (sizeof(struct board_frame) - sizeof(struct trap))
+_Static_assert(FRAME_ROOM % 16 == 0, "stacks are 16-byte aligned");
 
 /* Returns the address whose access faulted last. */
 static uint64_t fault_address(void)
@@ -100,6 +108,8 @@ static void report_register(const char *name, uint64_t value)
 /* Prints what kind of access faulted, and where. */
 static void report_page_fault(uint64_t error)
 {
+	const char *guard = board_guard_name(fault_address());
+
 	if (error & FAULT_FETCH)
 		board_print("page fault: fetching from ");
 	else if (error & FAULT_WRITE)
@@ -107,9 +117,11 @@ static void report_page_fault(uint64_t error)
 	else
 		board_print("page fault: reading ");
 	board_print_hex(fault_address());
-	if (fault_address() - (uintptr_t)board_stack_guard < GUARD_BYTES)
-		board_print(" (the stack has overflown)");
-	else if (error & FAULT_RESERVED)
+	if (guard != NULL) {
+		board_print(" (the ");
+		board_print(guard);
+		board_print(" has overflown)");
+	} else if (error & FAULT_RESERVED)
 		board_print(" (reserved bit in an entry)");
 	else if (error & FAULT_PRESENT)
 		board_print(" (mapped, not permitted)");
@@ -126,7 +138,9 @@ static void report(const struct trap *trap)
 	else
 		report_register("exception ", trap->vector);
 	report_register(", error ", trap->error);
-	report_register("\n  rip ", trap->rip);
+	board_print("\n  cpu ");
+	board_putc((char)('0' + board_cpu()));
+	report_register("  rip ", trap->rip);
 	report_register("  rsp ", trap->rsp);
 	report_register("  rflags ", trap->rflags);
 	report_register("\n  rax ", trap->rax);
@@ -147,10 +161,28 @@ static void report(const struct trap *trap)
 	board_print("\n");
 }
 
-/* Resumes a probe at its failing end; reports anything else and ends. */
+bool board_may_end(void)
+{
+	unsigned owner = __atomic_load_n(&reporter, __ATOMIC_ACQUIRE);
+
+	return owner == 0 || owner == board_cpu() + 1;
+}
+
+/* Reports a fault, unless another CPU does, or this one did, and ends. */
+_Noreturn static void fault_end(const struct trap *trap)
+{
+	unsigned none = 0;
+
+	if (__atomic_compare_exchange_n(&reporter, &none, board_cpu() + 1,
+		    false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		report(trap);
+	board_exit(STATUS_FAULT);
+}
+
+/* Resumes a probe at its failing end, serves an interrupt; reports anything
+ * else and ends. */
 void board_trap(struct trap *trap)
 {
-	static bool reporting;
 	bool fault = trap->vector == VECTOR_PAGE_FAULT ||
 		trap->vector == VECTOR_GENERAL_PROTECTION;
 
@@ -159,34 +191,83 @@ void board_trap(struct trap *trap)
 		trap->rip = (uintptr_t)board_probe_failed;
 		return;
 	}
-	if (!reporting) {
-		reporting = true;
-		report(trap);
-	}
-	board_exit(STATUS_FAULT);
+	if (trap->vector == VECTOR_NMI && board_nmi_serve())
+		return;
+	if (trap->vector >= EXCEPTIONS &&
+		board_interrupt_serve(
+			trap->vector, (struct board_frame *)trap))
+		return;
+	fault_end(trap);
 }
 
-/* Fills the descriptor of the task segment (Intel SDM volume 3, 8.2.3). */
-static void task_load(void)
+/* Returns where the stacks of a CPU are. */
+static uintptr_t stacks(unsigned cpu)
 {
-	uint64_t base = (uintptr_t)&task;
-	uint64_t *descriptor = &board_segments[Q35_SELECTOR_TASK / 8];
+	return (uintptr_t)board_stack_guard + cpu * (uintptr_t)Q35_CPU_BYTES;
+}
 
-	task.stacks[TRAP_STACK - 1] =
-		(uintptr_t)trap_stack + sizeof(trap_stack);
-	task.io_map = sizeof(task);
-	descriptor[0] = (sizeof(task) - 1) | (base & 0xffffff) << 16 |
+uintptr_t board_stack_end(unsigned cpu)
+{
+	return stacks(cpu) + Q35_STACK_END;
+}
+
+const char *board_guard_name(uintptr_t addr)
+{
+	static const struct {
+		uintptr_t guard;
+		const char *name;
+	} guards[] = {
+		{ 0, "stack" },
+		{ Q35_STACK_END, "interrupt stack" },
+		{ Q35_INTERRUPT_STACK_END, "fault stack" },
+		{ Q35_FAULT_STACK_END, "NMI stack" },
+	};
+	uintptr_t offset = addr - stacks(0);
+	size_t i;
+
+	if (offset >= BOARD_CPUS_MAX * (uintptr_t)Q35_CPU_BYTES)
+		return NULL;
+	offset %= Q35_CPU_BYTES;
+	for (i = 0; i < sizeof(guards) / sizeof(guards[0]); i++)
+		if (offset - guards[i].guard < Q35_GUARD_BYTES)
+			return guards[i].name;
+	return NULL;
+}
+
+/* Fills a CPU's descriptor of its task segment (Intel SDM volume 3, 8.2.3),
+ * and loads it. */
+static void task_load(unsigned cpu)
+{
+	struct task *task = &tasks[cpu];
+	uint64_t base = (uintptr_t)task;
+	unsigned selector = Q35_SELECTOR_TASK + cpu * Q35_TASK_BYTES;
+	uint64_t *descriptor = &board_segments[selector / 8];
+
+	task->stacks[STACK_FAULT - 1] =
+		stacks(cpu) + Q35_FAULT_STACK_END - FRAME_ROOM;
+	task->stacks[STACK_INTERRUPT - 1] =
+		stacks(cpu) + Q35_INTERRUPT_STACK_END - FRAME_ROOM;
+	task->stacks[STACK_NMI - 1] =
+		stacks(cpu) + Q35_NMI_STACK_END - FRAME_ROOM;
+	task->io_map = sizeof(*task);
+	descriptor[0] = (sizeof(*task) - 1) | (base & 0xffffff) << 16 |
 		(uint64_t)SEGMENT_TASK << 40 | (base >> 24 & 0xff) << 56;
 	descriptor[1] = base >> 32;
-	__asm__ volatile("ltr %w0" ::"r"(Q35_SELECTOR_TASK) : "memory");
+	__asm__ volatile("ltr %w0" ::"r"(selector) : "memory");
+}
+
+/* Returns which interrupt stack a vector's handler runs on. */
+static uint8_t vector_stack(size_t vector)
+{
+	if (vector >= EXCEPTIONS)
+		return STACK_INTERRUPT;
+	return vector == VECTOR_NMI ? STACK_NMI : STACK_FAULT;
 }
 
 void board_traps_init(void)
 {
-	struct table_pointer pointer = { sizeof(gates) - 1, (uintptr_t)gates };
 	size_t i;
 
-	task_load();
 	for (i = 0; i < VECTORS; i++) {
 		uintptr_t stub =
 			(uintptr_t)board_vectors + i * VECTOR_STUB_BYTES;
@@ -194,11 +275,18 @@ void board_traps_init(void)
 		gates[i] = (struct gate){
 			.offset_low = (uint16_t)stub,
 			.selector = Q35_SELECTOR_CODE,
-			.stack = TRAP_STACK,
+			.stack = vector_stack(i),
 			.type = GATE_INTERRUPT,
 			.offset_middle = (uint16_t)(stub >> 16),
 			.offset_high = (uint32_t)(stub >> 32),
 		};
 	}
+}
+
+void board_traps_load(unsigned cpu)
+{
+	struct table_pointer pointer = { sizeof(gates) - 1, (uintptr_t)gates };
+
+	task_load(cpu);
 	__asm__ volatile("lidt %0" ::"m"(pointer) : "memory");
 }
