@@ -6,9 +6,9 @@
  * iff it overlaps a neighbour.  Every block is filled with a pattern of its
  * own, over all its usable bytes; what two blocks share, or what the heap
  * writes into a block in use, is seen when the pattern is verified: before a
- * free, after a realloc, and in oracle_verify().  Of blocks above SAMPLED only
- * the first and last granule and one word a granule between are filled, or
- * large blocks would take all the time.
+ * free, after a realloc, and in oracle_verify().  Of blocks above `sampled` only
+ * the first and last bytes, at most a granule each, and one word a granule
+ * between are filled, or large blocks would take all the time.
  *
  * The contract checked is fallow.h's and no more: nothing here knows classes,
  * pages or chunks, but the slice, up to which natural alignment is promised.
@@ -29,8 +29,9 @@
 /* Every block has at least this alignment. */
 #define ALIGN_MIN 16
 
-/* Blocks above this are filled in part. */
-#define SAMPLED ((size_t)64 << 10)
+/* Blocks above this are filled in part: the first and last SAMPLE bytes, or
+ * less, and a word each SAMPLE bytes. */
+#define DEFAULT_SAMPLED ((size_t)64 << 10)
 #define SAMPLE ((size_t)4096)
 
 #define DEFAULT_SIZE_MAX ((size_t)4 << 20)
@@ -100,41 +101,61 @@ static bool pattern_holds_range(
 	return true;
 }
 
-/* Where the last, whole sample of a block begins. */
-static size_t last_sample(size_t usable)
+/* Blocks above this are filled in part. */
+static size_t sampled(const struct oracle *oracle)
 {
-	return (usable - SAMPLE) & ~(size_t)7;
+	return oracle->sampled ? oracle->sampled : DEFAULT_SAMPLED;
+}
+
+/* The bytes of the first and last sample of a block that is filled in part. */
+static size_t sample(const struct oracle *oracle)
+{
+	return size_least(SAMPLE, sampled(oracle)) & ~(size_t)7;
 }
 
 /* Fills the block with its pattern. */
-static void pattern_fill(const struct oracle_block *block)
+static void pattern_fill(
+	const struct oracle *oracle, const struct oracle_block *block)
 {
-	if (block->usable <= SAMPLED) {
+	size_t edge = sample(oracle);
+
+	if (block->usable <= sampled(oracle)) {
 		pattern_fill_range(block->base, block->seed, 0, block->usable);
 		return;
 	}
-	pattern_fill_range(block->base, block->seed, 0, SAMPLE);
+	pattern_fill_range(block->base, block->seed, 0, edge);
 	for (size_t at = SAMPLE; at + 8 <= block->usable; at += SAMPLE)
 		pattern_fill_range(block->base, block->seed, at, at + 8);
 	pattern_fill_range(block->base, block->seed,
-		last_sample(block->usable), block->usable);
+		(block->usable - edge) & ~(size_t)7, block->usable);
 }
 
 /* Whether the first n bytes at `base` are those of the block when it was
  * filled; `base` is where it is now. */
-static bool pattern_holds(
+static bool pattern_holds(const struct oracle *oracle,
 	const struct oracle_block *block, uintptr_t base, size_t n)
 {
-	if (block->usable <= SAMPLED)
+	size_t edge = sample(oracle);
+
+	if (block->usable <= sampled(oracle))
 		return pattern_holds_range(base, block->seed, 0, n);
-	if (!pattern_holds_range(base, block->seed, 0, size_least(n, SAMPLE)))
+	if (!pattern_holds_range(base, block->seed, 0, size_least(n, edge)))
 		return false;
 	for (size_t at = SAMPLE; at + 8 <= n; at += SAMPLE)
 		if (!pattern_holds_range(base, block->seed, at, at + 8))
 			return false;
 	return n < block->usable ||
 		pattern_holds_range(base, block->seed,
-			last_sample(block->usable), block->usable);
+			(block->usable - edge) & ~(size_t)7, block->usable);
+}
+
+/* Verifies the contents of a block, where it is. */
+static void block_verify(
+	struct oracle *oracle, const struct oracle_block *block)
+{
+	EXPECT(oracle,
+		pattern_holds(oracle, block, block->base, block->usable),
+		block->base, block->usable);
 }
 
 /* Whether [from, to) of the memory at `base` is zero. */
@@ -162,9 +183,14 @@ void oracle_begin(struct oracle *oracle, struct fallow *heap,
 	};
 }
 
-static void call_before(struct oracle *oracle, unsigned flags)
+/* Notes the call that comes, on `base` if it is about a block. */
+static void call_before(struct oracle *oracle, const char *name, uintptr_t base,
+	size_t size, unsigned flags)
 {
 	oracle->operations++;
+	oracle->doing = name;
+	oracle->doing_base = base;
+	oracle->doing_size = size;
 	if (oracle->before)
 		oracle->before(oracle->arg, flags);
 }
@@ -302,7 +328,7 @@ static bool block_new(struct oracle *oracle, void *p, size_t align,
 	if (flags & FALLOW_ZERO)
 		EXPECT(oracle, memory_is_zero(block.base, 0, block.usable),
 			block.base, block.usable);
-	pattern_fill(&block);
+	pattern_fill(oracle, &block);
 	EXPECT(oracle, oracle_learn(oracle, block), oracle->count, oracle->max);
 	return true;
 }
@@ -334,7 +360,7 @@ bool oracle_alloc(struct oracle *oracle, size_t size, unsigned flags)
 	if (full(oracle))
 		return false;
 	flags |= oracle->flags;
-	call_before(oracle, flags);
+	call_before(oracle, "alloc", 0, size, flags);
 	p = flags ? fallow_alloc_flags(oracle->heap, size, flags) :
 		    fallow_alloc(oracle->heap, size);
 	call_after(oracle);
@@ -347,7 +373,7 @@ bool oracle_zalloc(struct oracle *oracle, size_t size)
 
 	if (full(oracle))
 		return false;
-	call_before(oracle, FALLOW_ZERO);
+	call_before(oracle, "zalloc", 0, size, FALLOW_ZERO);
 	p = fallow_zalloc(oracle->heap, size);
 	call_after(oracle);
 	return block_new_plain(oracle, p, size, FALLOW_ZERO);
@@ -359,7 +385,7 @@ bool oracle_calloc(struct oracle *oracle, size_t count, size_t size)
 
 	if (full(oracle))
 		return false;
-	call_before(oracle, FALLOW_ZERO);
+	call_before(oracle, "calloc", 0, count * size, FALLOW_ZERO);
 	p = fallow_calloc(oracle->heap, count, size);
 	call_after(oracle);
 	if (size && count > SIZE_MAX / size) {
@@ -377,7 +403,7 @@ bool oracle_aligned(
 	if (full(oracle))
 		return false;
 	flags |= oracle->flags;
-	call_before(oracle, flags);
+	call_before(oracle, "alloc_aligned", 0, size, flags);
 	p = flags ? fallow_alloc_aligned_flags(
 			    oracle->heap, align, size, flags) :
 		    fallow_alloc_aligned(oracle->heap, align, size);
@@ -396,17 +422,15 @@ bool oracle_realloc(
 	void *p;
 
 	flags |= oracle->flags;
-	EXPECT(oracle, pattern_holds(&old, old.base, old.usable), old.base,
-		old.usable);
-	call_before(oracle, flags);
+	block_verify(oracle, &old);
+	call_before(oracle, "realloc", old.base, size, flags);
 	p = flags ? fallow_realloc_flags(
 			    oracle->heap, (void *)old.base, size, flags) :
 		    fallow_realloc(oracle->heap, (void *)old.base, size);
 	call_after(oracle);
 	block.base = launder(p);
 	if (!block.base) {
-		EXPECT(oracle, pattern_holds(&old, old.base, old.usable),
-			old.base, old.usable);
+		block_verify(oracle, &old);
 		EXPECT(oracle, oracle_learn(oracle, old), oracle->count,
 			oracle->max);
 		return null_expect(oracle, size, flags);
@@ -414,14 +438,14 @@ bool oracle_realloc(
 	block.size = size;
 	block.usable = fallow_usable_size(oracle->heap, p);
 	block_expect(oracle, &block);
-	EXPECT(oracle, pattern_holds(&old, block.base, kept), block.base,
-		kept);
+	EXPECT(oracle, pattern_holds(oracle, &old, block.base, kept),
+		block.base, kept);
 	if (flags & FALLOW_ZERO)
 		EXPECT(oracle,
 			memory_is_zero(block.base, old.usable, block.usable),
 			block.base, old.usable);
 	block.seed = test_random(&oracle->random);
-	pattern_fill(&block);
+	pattern_fill(oracle, &block);
 	EXPECT(oracle, oracle_learn(oracle, block), oracle->count, oracle->max);
 	return true;
 }
@@ -430,9 +454,8 @@ void oracle_free(struct oracle *oracle, size_t index)
 {
 	struct oracle_block block = oracle_forget(oracle, index);
 
-	EXPECT(oracle, pattern_holds(&block, block.base, block.usable),
-		block.base, block.usable);
-	call_before(oracle, 0);
+	block_verify(oracle, &block);
+	call_before(oracle, "free", block.base, block.size, 0);
 	fallow_free(oracle->heap, (void *)block.base);
 	call_after(oracle);
 }
@@ -441,9 +464,8 @@ void oracle_free_sized(struct oracle *oracle, size_t index)
 {
 	struct oracle_block block = oracle_forget(oracle, index);
 
-	EXPECT(oracle, pattern_holds(&block, block.base, block.usable),
-		block.base, block.usable);
-	call_before(oracle, 0);
+	block_verify(oracle, &block);
+	call_before(oracle, "free_sized", block.base, block.size, 0);
 	fallow_free_sized(oracle->heap, (void *)block.base, block.size);
 	call_after(oracle);
 }
@@ -578,10 +600,6 @@ void oracle_shrink(struct oracle *oracle, size_t count)
 
 void oracle_verify(struct oracle *oracle)
 {
-	for (size_t i = 0; i < oracle->count; i++) {
-		struct oracle_block *block = &oracle->blocks[i];
-
-		EXPECT(oracle, pattern_holds(block, block->base, block->usable),
-			block->base, block->usable);
-	}
+	for (size_t i = 0; i < oracle->count; i++)
+		block_verify(oracle, &oracle->blocks[i]);
 }

@@ -48,6 +48,9 @@ struct oracle {
 	size_t size_max;
 	size_t align_max;
 	size_t volume;
+	/* Blocks above this are filled and verified in part: their first and
+	 * last bytes, and a word a granule between (0: 64 KiB). */
+	size_t sampled;
 	/* Flags that every call is made with. */
 	unsigned flags;
 	/* Around every call into the heap, with the call's flags. */
@@ -59,6 +62,11 @@ struct oracle {
 
 	uint64_t random;
 	uint64_t operations;
+	/* The call last made: its name, the size asked for, and the block that
+	 * it was given, 0 for none. */
+	const char *doing;
+	size_t doing_size;
+	uintptr_t doing_base;
 	uint64_t nulls;
 	/* Checks that failed; each also failed the running test. */
 	unsigned failures;
