@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What workers and handlers do in a storm.
+ *
+ * An agent is one of them; only it touches its oracle, its random numbers and
+ * its ends of the rings.  A ring has one agent that gives and one that takes,
+ * and the only order between the two is the ring's counters: what the heap
+ * needs beyond that it must see to itself.
+ *
+ * Around every call into the heap it is noted that the agent is inside, what
+ * the call may do (`flags`), and whether interrupts were on; afterwards they
+ * must be as before.  Calls nest: the pressure hook frees.
+ *
+ * A worker at times does a few operations with interrupts masked, as code that
+ * holds a spin lock does.  A handler runs with them masked always.
+ */
+#include "storm_state.h"
+
+/* Handlers want small blocks mostly, and now and then a span. */
+#define HANDLER_SIZE ((size_t)2048)
+#define HANDLER_LARGE ((size_t)768 << 10)
+
+/* A handler frees more than it allocates above this. */
+#define HANDLER_ENOUGH (STORM_HANDLER_BLOCKS / 2)
+
+/* Blocks above this are filled in part: the time is the heap's. */
+#define SAMPLED 256
+
+/* Blocks that a worker keeps in a round that drains. */
+#define DRAIN_LEFT 8
+
+/* So many times in one call a worker frees something under pressure. */
+#define PRESSED_MAX 2
+
+static uint64_t below(struct storm_agent *agent, uint64_t n)
+{
+	return test_random(&agent->random) % n;
+}
+
+/* Whether, once in n times. */
+static bool once_in(struct storm_agent *agent, uint64_t n)
+{
+	return below(agent, n) == 0;
+}
+
+/* Begins a call: notes what it may do, and what interrupts are. */
+static void call_begin(struct storm_agent *agent, unsigned flags)
+{
+	const struct storm_host *host = agent->storm->config.host;
+
+	agent->flags = flags;
+	agent->were_on = host->interrupts_on && host->interrupts_on();
+	__atomic_store_n(&agent->inside, agent->inside + 1, __ATOMIC_RELAXED);
+	if (host->before)
+		host->before(agent->worker, agent->handler, flags);
+}
+
+/* Ends it: interrupts are as they were. */
+static void call_end(struct storm_agent *agent)
+{
+	const struct storm_host *host = agent->storm->config.host;
+
+	if (host->interrupts_on && host->interrupts_on() != agent->were_on) {
+		agent->oracle.failures++;
+		test_fail_values(__FILE__, __LINE__,
+			"interrupts are as they were", !agent->were_on,
+			agent->were_on);
+	}
+	if (host->after)
+		host->after(agent->worker, agent->handler);
+	__atomic_store_n(&agent->inside, agent->inside - 1, __ATOMIC_RELAXED);
+}
+
+static void oracle_before(void *arg, unsigned flags)
+{
+	struct storm_agent *agent = arg;
+
+	agent->doing = NULL;
+	if (!agent->inside)
+		agent->pressed = 0;
+	call_begin(agent, flags);
+}
+
+static void oracle_after(void *arg)
+{
+	call_end(arg);
+}
+
+void storm_oracle_set(struct storm_agent *agent)
+{
+	size_t share = agent->storm->config.memory / agent->storm->workers;
+	struct oracle *oracle = &agent->oracle;
+
+	oracle->may_fail = true;
+	oracle->sampled = SAMPLED;
+	oracle->size_max = share / 4;
+	/* Together they want a half more than there is. */
+	oracle->volume = share + share / 2;
+	oracle->before = oracle_before;
+	oracle->after = oracle_after;
+	oracle->arg = agent;
+}
+
+bool storm_may_call(const struct storm *storm, unsigned worker, bool handler)
+{
+	const struct storm_agent *agent =
+		&storm->agent[handler ? storm->workers + worker : worker];
+
+	return !agent->inside || !(agent->flags & FALLOW_NOWAIT);
+}
+
+bool storm_pressure(void *arg, size_t size)
+{
+	struct storm *storm = arg;
+	struct storm_agent *agent = &storm->agent[storm->config.host->self()];
+	bool were_on = agent->were_on;
+	unsigned flags = agent->flags;
+
+	(void)size;
+	if (agent->pressed++ >= PRESSED_MAX || agent->oracle.count == 0 ||
+		once_in(agent, 2))
+		return false;
+	storm_count(&storm->counts.pressures);
+	oracle_free(&agent->oracle, below(agent, agent->oracle.count));
+	agent->were_on = were_on;
+	agent->flags = flags;
+	return true;
+}
+
+void storm_offline(struct storm_agent *agent)
+{
+	storm_count(&agent->storm->counts.offlines);
+	agent->doing = "offline";
+	call_begin(agent, 0);
+	fallow_offline(agent->oracle.heap);
+	call_end(agent);
+}
+
+void storm_collect(struct storm_agent *agent)
+{
+	storm_count(&agent->storm->counts.collects);
+	agent->doing = "collect";
+	call_begin(agent, 0);
+	fallow_collect(agent->oracle.heap);
+	call_end(agent);
+}
+
+/* What may be called at any time beside everything else. */
+static void look(struct storm_agent *agent)
+{
+	struct fallow_snapshot now = { .size = sizeof(now) };
+	struct fallow_class_row rows[8];
+	struct fallow *heap = agent->oracle.heap;
+
+	agent->doing = "snapshot";
+	call_begin(agent, 0);
+	fallow_snapshot(heap, &now);
+	fallow_class_table(heap, rows, 8);
+	if (fallow_owns(heap, &now))
+		storm_fail(agent->storm, "the stack is not the heap's");
+	call_end(agent);
+}
+
+/* Passes a block on; returns whether there was room. */
+static bool block_send(
+	struct storm_agent *agent, size_t index, unsigned to)
+{
+	struct storm *storm = agent->storm;
+	unsigned from = (unsigned)(agent - storm->agent);
+	struct storm_ring *ring = &storm->rings[from][to];
+
+	/* Pairs with the release in block_receive(): the slot was read. */
+	if (ring->given - __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE) ==
+		STORM_RING_BLOCKS)
+		return false;
+	ring->blocks[ring->given % STORM_RING_BLOCKS] =
+		oracle_forget(&agent->oracle, index);
+	/* Pairs with the acquire in block_receive(). */
+	__atomic_store_n(&ring->given, ring->given + 1, __ATOMIC_RELEASE);
+	storm_count(&storm->counts.passed);
+	return true;
+}
+
+/* Takes one block from the ring, if there is one and room for it. */
+static bool block_receive(struct storm_agent *agent, unsigned from)
+{
+	struct storm *storm = agent->storm;
+	unsigned to = (unsigned)(agent - storm->agent);
+	struct storm_ring *ring = &storm->rings[from][to];
+
+	if (ring->taken == __atomic_load_n(&ring->given, __ATOMIC_ACQUIRE) ||
+		!oracle_learn(&agent->oracle,
+			ring->blocks[ring->taken % STORM_RING_BLOCKS]))
+		return false;
+	__atomic_store_n(&ring->taken, ring->taken + 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Passes a random block to a random agent that can take it. */
+static void send_any(struct storm_agent *agent)
+{
+	struct storm *storm = agent->storm;
+	unsigned agents = storm->config.host->timer ? storm->agents
+						    : storm->workers;
+
+	if (agent->oracle.count)
+		block_send(agent, below(agent, agent->oracle.count),
+			(unsigned)below(agent, agents));
+}
+
+/* Takes up to n blocks of what came, and frees most of them. */
+static void receive_any(struct storm_agent *agent, unsigned n)
+{
+	struct storm *storm = agent->storm;
+	unsigned from = (unsigned)below(agent, storm->agents);
+
+	for (unsigned i = 0; i < storm->agents && n > 0; i++) {
+		while (n > 0 &&
+			block_receive(agent, (from + i) % storm->agents)) {
+			n--;
+			if (!once_in(agent, 8))
+				oracle_free(&agent->oracle,
+					oracle_last(&agent->oracle));
+		}
+	}
+}
+
+void storm_free_all(struct storm_agent *agent)
+{
+	struct storm *storm = agent->storm;
+
+	oracle_shrink(&agent->oracle, 0);
+	for (unsigned from = 0; from < storm->agents; from++)
+		while (block_receive(agent, from))
+			oracle_free(&agent->oracle, 0);
+}
+
+/* Allocates `size` bytes in one of the ways there are. */
+static bool alloc_any(struct storm_agent *agent, size_t size)
+{
+	switch (below(agent, 6)) {
+	case 0:
+		return oracle_alloc(&agent->oracle, size, FALLOW_NOWAIT);
+	case 1:
+		return oracle_zalloc(&agent->oracle, size);
+	case 2:
+		return oracle_aligned(&agent->oracle,
+			(size_t)1 << below(agent, 17), size, 0);
+	case 3:
+		return oracle_alloc(&agent->oracle, size, FALLOW_NORECLAIM);
+	default:
+		return oracle_alloc(&agent->oracle, size, 0);
+	}
+}
+
+/* Each doubling up to the worker's largest size is as likely as the next. */
+static size_t size_any(struct storm_agent *agent)
+{
+	size_t size = agent->oracle.size_max >> below(agent, 15);
+
+	return size / 2 + below(agent, size / 2 + 1);
+}
+
+/* A few operations with interrupts masked, which none of them may enable. */
+static void masked_burst(struct storm_agent *agent)
+{
+	const struct storm_host *host = agent->storm->config.host;
+	uintptr_t state;
+
+	if (!host->interrupts_mask)
+		return;
+	state = host->interrupts_mask();
+	for (unsigned i = 0; i < 4; i++)
+		oracle_step(&agent->oracle);
+	host->interrupts_restore(state);
+}
+
+/* What is done now and then in every phase; `rate` times as often as in
+ * churn. */
+static void step_rare(struct storm_agent *agent, unsigned rate)
+{
+	const struct storm_host *host = agent->storm->config.host;
+
+	switch (below(agent, 512 / rate)) {
+	case 0:
+		storm_offline(agent);
+		break;
+	case 1:
+	case 2:
+		storm_collect(agent);
+		break;
+	case 3:
+		look(agent);
+		break;
+	case 4:
+	case 5:
+		masked_burst(agent);
+		break;
+	case 6:
+		host->squeeze(agent->worker, test_random(&agent->random));
+		break;
+	default:
+		break;
+	}
+}
+
+static void step_churn(struct storm_agent *agent)
+{
+	oracle_step(&agent->oracle);
+	if (once_in(agent, 3))
+		send_any(agent);
+	if (once_in(agent, 4))
+		receive_any(agent, 8);
+	step_rare(agent, 2);
+}
+
+static void step_fill(struct storm_agent *agent)
+{
+	if (!alloc_any(agent, size_any(agent)) && agent->oracle.count) {
+		/* At the brink: what one frees, another wants. */
+		oracle_free(&agent->oracle,
+			below(agent, agent->oracle.count));
+		if (once_in(agent, 4))
+			receive_any(agent, 4);
+	}
+	if (once_in(agent, 16))
+		send_any(agent);
+	step_rare(agent, 2);
+}
+
+static void step_drain(struct storm_agent *agent)
+{
+	if (agent->oracle.count > DRAIN_LEFT) {
+		if (once_in(agent, 2))
+			send_any(agent);
+		oracle_shrink(&agent->oracle, agent->oracle.count - 1);
+	}
+	receive_any(agent, 4);
+	step_rare(agent, 4);
+}
+
+/* Even workers allocate and pass on to the odd one behind them, or to its
+ * handler; a lone one plays with its handler. */
+static void step_pingpong(struct storm_agent *agent)
+{
+	struct storm *storm = agent->storm;
+	unsigned to = agent->worker + 1;
+
+	if (agent->worker % 2) {
+		receive_any(agent, 16);
+		return;
+	}
+	if (to >= storm->workers || once_in(agent, 4))
+		to = storm->config.host->timer ?
+			storm->workers + (to % storm->workers) : agent->worker;
+	if (!oracle_alloc(&agent->oracle, 16 + below(agent, 8) * 24,
+		    once_in(agent, 8) ? FALLOW_NOWAIT : 0) ||
+		!block_send(agent, oracle_last(&agent->oracle), to)) {
+		if (agent->oracle.count)
+			oracle_free(&agent->oracle,
+				below(agent, agent->oracle.count));
+		storm->config.host->pause();
+	}
+	if (once_in(agent, 8))
+		receive_any(agent, 8);
+	if (once_in(agent, 256))
+		storm_collect(agent);
+}
+
+static void step_quiet(struct storm_agent *agent)
+{
+	const struct storm_host *host = agent->storm->config.host;
+
+	if (once_in(agent, 64))
+		host->relax(agent->worker);
+	if (once_in(agent, 4))
+		receive_any(agent, 4);
+	if (once_in(agent, 8))
+		oracle_step(&agent->oracle);
+	else
+		host->pause();
+	step_rare(agent, 16);
+}
+
+void storm_step(struct storm_agent *agent)
+{
+	switch (agent->storm->phase) {
+	case STORM_CHURN:
+		step_churn(agent);
+		break;
+	case STORM_FILL:
+		step_fill(agent);
+		break;
+	case STORM_DRAIN:
+		step_drain(agent);
+		break;
+	case STORM_PINGPONG:
+		step_pingpong(agent);
+		break;
+	case STORM_QUIET:
+		step_quiet(agent);
+		break;
+	default:
+		/* Nothing more before all is freed. */
+		receive_any(agent, 4);
+		break;
+	}
+}
+
+/* One operation of a handler. */
+static void handler_operation(struct storm_agent *agent)
+{
+	struct oracle *oracle = &agent->oracle;
+	unsigned flags = once_in(agent, 2) ? FALLOW_NOWAIT : 0;
+	size_t size = once_in(agent, 64) ? below(agent, HANDLER_LARGE)
+					 : below(agent, HANDLER_SIZE);
+
+	if (oracle->count > HANDLER_ENOUGH ||
+		(oracle->count && once_in(agent, 3)))
+		oracle_free(oracle, below(agent, oracle->count));
+	else if (oracle->count && once_in(agent, 4))
+		oracle_realloc(oracle, below(agent, oracle->count), size,
+			flags);
+	else if (once_in(agent, 4))
+		oracle_aligned(oracle, (size_t)1 << below(agent, 14), size,
+			flags | (once_in(agent, 2) ? FALLOW_ZERO : 0));
+	else
+		oracle_alloc(oracle, size, flags);
+}
+
+void storm_step_handler(struct storm_agent *agent)
+{
+	unsigned n = 1 + (unsigned)below(agent, 3);
+
+	for (unsigned i = 0; i < n; i++)
+		handler_operation(agent);
+	if (once_in(agent, 3))
+		receive_any(agent, 4);
+	if (once_in(agent, 3))
+		send_any(agent);
+	if (once_in(agent, 256))
+		storm_offline(agent);
+	else if (once_in(agent, 256))
+		look(agent);
+}
