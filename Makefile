@@ -46,8 +46,8 @@ BUILD ?= build
 ifeq ($(strip $(BUILD)),)
 $(error BUILD= names no directory)
 endif
-ifeq ($(filter $(MODEL),SINGLE IRQ THREAD),)
-$(error MODEL=$(MODEL) is not there: MODEL= is one of SINGLE IRQ THREAD)
+ifeq ($(filter $(MODEL),SINGLE IRQ PREEMPT THREAD),)
+$(error MODEL=$(MODEL) is not there: MODEL= is one of SINGLE IRQ PREEMPT THREAD)
 endif
 
 HOST_CPU := $(shell uname -m)

@@ -16,8 +16,11 @@
  *           nothing, and atomic operations are plain ones.
  *   IRQ     a context is a CPU with interrupts masked; legal in any handler
  *           but an NMI.  The default on a bare CPU.
+ *   PREEMPT a context is a CPU that changes no thread, or an interrupt level
+ *           of a CPU; enter and leave hold preemption off by the embedder's
+ *           means (preempt.h), and the hot paths never mask interrupts.
  *   THREAD  a context is a thread (a unikernel, a host); enter and leave are
- *           nothing.
+ *           nothing, and handlers do not allocate.
  */
 #ifndef ARCH_H
 #define ARCH_H
@@ -29,6 +32,7 @@
 #define FALLOW_MODEL_SINGLE 1
 #define FALLOW_MODEL_IRQ 2
 #define FALLOW_MODEL_THREAD 3
+#define FALLOW_MODEL_PREEMPT 4
 
 #ifndef FALLOW_MODEL
 #define FALLOW_MODEL FALLOW_MODEL_IRQ
@@ -36,10 +40,11 @@
 
 _Static_assert(FALLOW_MODEL == FALLOW_MODEL_SINGLE ||
 		FALLOW_MODEL == FALLOW_MODEL_IRQ ||
+		FALLOW_MODEL == FALLOW_MODEL_PREEMPT ||
 		FALLOW_MODEL == FALLOW_MODEL_THREAD,
-	"FALLOW_MODEL is none of SINGLE, IRQ, THREAD");
+	"FALLOW_MODEL is none of SINGLE, IRQ, PREEMPT, THREAD");
 
-/* The saved interrupt state: a struct, so that it is not taken for an int. */
+/* What an enter found: a struct, so that it is not taken for an int. */
 struct fl_port_state {
 	uintptr_t flags;
 };
@@ -54,8 +59,9 @@ static inline struct fl_port_state fl_port_enter(void);
 static inline void fl_port_leave(struct fl_port_state state);
 
 /*
- * Whether the code that called enter may wait for another CPU: interrupts
- * were on.  `state` is what the enter returned.
+ * Whether the code that called enter may wait for another CPU: interrupts were
+ * on, and preemption if it can be off.  `state` is what the enter returned;
+ * asked between the two, and without a lock.
  */
 static inline bool fl_port_may_wait(struct fl_port_state state);
 
@@ -64,7 +70,9 @@ static inline unsigned fl_port_context(void);
 
 /*
  * Around a spin lock: nothing that could want the same lock may run on this
- * CPU between the two.
+ * CPU between the two.  In every model but SINGLE that takes masking
+ * interrupts: a handler may want the lock (IRQ, PREEMPT), and a thread that
+ * is switched away from must not hold it (PREEMPT, THREAD).
  */
 static inline struct fl_port_state fl_port_lock_enter(void);
 static inline void fl_port_lock_leave(struct fl_port_state state);

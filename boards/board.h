@@ -89,7 +89,8 @@ bool board_can_write(uintptr_t addr);
 /* ------------------------------------------------------------ several CPUs --
  *
  * Every CPU has a stack, a stack for interrupts and faults, and a block of data
- * of its own, whose first word is the index of the context (the port reads it).
+ * of its own, whose first 32-bit word is the index of the context; the second
+ * and third are 0 at the start and the port's (its model PREEMPT).
  * Handlers run with interrupts masked, on the interrupt stack.
  */
 #define BOARD_CPUS_MAX 8

@@ -19,9 +19,12 @@ struct local *fl_memory_calling(struct op *op)
 {
 	struct local *local = op->local;
 
-	/* In the model IRQ a handler may legally come between, if interrupts
-	 * are on; then a call back cannot be told from it. */
-	if (FALLOW_MODEL == FALLOW_MODEL_IRQ && fl_port_may_wait(op->state))
+	/* A handler (IRQ) or another thread of this CPU (PREEMPT) may legally
+	 * come between, if nothing keeps it away; then a call back cannot be
+	 * told from it. */
+	if ((FALLOW_MODEL == FALLOW_MODEL_IRQ ||
+		    FALLOW_MODEL == FALLOW_MODEL_PREEMPT) &&
+		fl_port_may_wait(op->state))
 		local = NULL;
 	if (local != NULL)
 		local->calling++;

@@ -18,6 +18,8 @@
 #                 CPUS); they run in parallel, each a thread of the host's
 #   NAME_SECONDS  after which it is killed and has failed (default: 120)
 #   NAME_LIB      `bare` links the archives without assertions
+#   NAME_CONTEXTS other context models in which it runs, as NAME-single and so
+#                 on, each with the first of the memories; see MODEL_IMAGES
 
 GUEST_MEMS := 16M 64M 512M
 # CPU models beside the board's own, each with the first of the memories.
@@ -26,10 +28,14 @@ virt_MODELS := cortex-a72
 replay_LIB := bare
 cpus_x86_64_MEMS := 64M
 cpus_x86_64_CPUS := 1 2 4 8
+# Other context models that an image runs in, each with the first of the
+# memories.
+MODEL_IMAGES := heap
+heap_CONTEXTS := single thread
 
 # ---------------------------------------------------------------- flavours --
 
-UNIT_FLAVOURS := host-gcc host-clang host-single
+UNIT_FLAVOURS := host-gcc host-clang host-single host-preempt
 
 ASAN := -fsanitize=address$(comma)undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
@@ -42,12 +48,23 @@ $(eval $(call flavour,host-gcc,host,$(HOST_CC),-O1 $(ASAN) $(call hosted,THREAD)
 $(eval $(call flavour,host-clang,host,$(CLANG),-O2 $(call hosted,THREAD)))
 $(eval $(call flavour,host-tsan,host,$(HOST_CC),-O1 $(TSAN) $(call hosted,THREAD)))
 $(eval $(call flavour,host-single,host,$(HOST_CC),-O2 $(call hosted,SINGLE)))
+$(eval $(call flavour,host-preempt,host,$(HOST_CC),-O2 $(call hosted,PREEMPT)))
 $(eval $(call flavour,host-fake,host,$(HOST_CC),-O1 $(ASAN) $(HOSTED) $(FAKE_PORT) $(call model,IRQ)))
+$(eval $(call flavour,host-fake-preempt,host,$(HOST_CC),-O1 $(ASAN) $(HOSTED) $(FAKE_PORT) $(call model,PREEMPT)))
 
 # Images are linked with archives that have their assertions on.
-debug = $(FREESTANDING) $(OPT) -DFALLOW_DEBUG=1 $(call model,IRQ)
-$(eval $(call flavour,x86_64-debug,x86_64,$(x86_64_CC),$(debug) $(x86_64_FLAGS)))
-$(eval $(call flavour,aarch64-debug,aarch64,$(aarch64_CC),$(debug) $(aarch64_FLAGS) $(aarch64_GCC_FLAGS)))
+debug = $(FREESTANDING) $(OPT) -DFALLOW_DEBUG=1 $(call model,$(1))
+$(eval $(call flavour,x86_64-debug,x86_64,$(x86_64_CC),$(call debug,IRQ) $(x86_64_FLAGS)))
+$(eval $(call flavour,aarch64-debug,aarch64,$(aarch64_CC),$(call debug,IRQ) $(aarch64_FLAGS) $(aarch64_GCC_FLAGS)))
+
+# The same in the other models.
+OTHER_MODELS := single preempt thread
+model_single := SINGLE
+model_preempt := PREEMPT
+model_thread := THREAD
+$(foreach m,$(OTHER_MODELS), \
+	$(eval $(call flavour,x86_64-debug-$(m),x86_64,$(x86_64_CC),$(call debug,$(model_$(m))) $(x86_64_FLAGS))) \
+	$(eval $(call flavour,aarch64-debug-$(m),aarch64,$(aarch64_CC),$(call debug,$(model_$(m))) $(aarch64_FLAGS) $(aarch64_GCC_FLAGS))))
 
 # Other ways in which an embedder may compile the archives: each must compile
 # without a warning, and need and define no other symbols.  Those of a kernel
@@ -69,6 +86,9 @@ $(eval $(call flavour,aarch64-O0,aarch64,$(aarch64_CC),$(call bare,aarch64,IRQ) 
 $(eval $(call flavour,x86_64-Os,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -Os))
 $(eval $(call flavour,aarch64-Os,aarch64,$(aarch64_CC),$(call bare,aarch64,IRQ) $(gcc_flags) -Os))
 $(eval $(call flavour,x86_64-single,x86_64,$(x86_64_CC),$(call bare,x86_64,SINGLE) -O2))
+$(eval $(call flavour,aarch64-single,aarch64,$(aarch64_CC),$(call bare,aarch64,SINGLE) $(gcc_flags) -O2))
+$(eval $(call flavour,x86_64-preempt,x86_64,$(x86_64_CC),$(call bare,x86_64,PREEMPT) -O2))
+$(eval $(call flavour,aarch64-preempt,aarch64,$(aarch64_CLANG),$(call bare,aarch64,PREEMPT) -O2))
 $(eval $(call flavour,aarch64-thread,aarch64,$(aarch64_CC),$(call bare,aarch64,THREAD) $(gcc_flags) -O2))
 $(eval $(call flavour,x86_64-nochecks,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_CHECKS=0))
 $(eval $(call flavour,x86_64-slice12,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_SLICE_LOG2=12))
@@ -89,7 +109,8 @@ HOST_SUPPORT := $(filter tests/support/host_% tests/support/sim% \
 	$(wildcard tests/support/*.c))
 GUEST_SUPPORT := $(filter-out $(HOST_SUPPORT), \
 	$(sort $(wildcard tests/support/*.c)))
-SUPPORT_SRCS := $(filter-out tests/support/guest_main.c,$(GUEST_SUPPORT)) \
+SUPPORT_SRCS := $(filter-out tests/support/guest_main.c \
+	tests/support/sched.c,$(GUEST_SUPPORT)) \
 	$(HOST_SUPPORT) $(sort $(wildcard boards/linux/*.c)) \
 	$(wildcard boards/virt/devicetree.c)
 
@@ -114,8 +135,10 @@ REPLAY_SRCS := $(wildcard tests/traces/replay_host.c)
 $(eval $(call programs,host-gcc,$(UNIT_SRCS) $(STRESS_SRCS) $(EXPECT_SRCS) $(REPLAY_SRCS)))
 $(eval $(call programs,host-clang,$(UNIT_SRCS) $(REPLAY_SRCS)))
 $(eval $(call programs,host-single,$(UNIT_SRCS)))
+$(eval $(call programs,host-preempt,$(UNIT_SRCS)))
 $(eval $(call programs,host-tsan,$(STRESS_SRCS)))
 $(eval $(call programs,host-fake,$(FAKE_SRCS)))
+$(eval $(call programs,host-fake-preempt,$(FAKE_SRCS)))
 
 .PHONY: programs
 programs: $(PROGRAMS) ## all test programs of the host
@@ -126,16 +149,17 @@ GUEST_SRCS := $(filter-out tests/guest/picolibc.c, \
 	$(sort $(wildcard tests/guest/*.c)))
 BOARDS := $(filter-out linux, \
 	$(patsubst boards/%/board.mk,%,$(sort $(wildcard boards/*/board.mk))))
+models_of = $($(1)_CONTEXTS)
 image_lib = $(or $($(1)_LIB),debug)
 
 x86_64_LD := $(x86_64_BIN)ld -m elf_x86_64
 aarch64_LD := $(aarch64_BIN)ld -m aarch64elf
 
-# $(call image,BOARD,NAME,ARCH,FLAVOUR): build/BOARD/NAME.elf
+# $(call image,BOARD,NAME,ARCH,FLAVOUR,AS): build/BOARD/NAME.elf, or AS.elf
 IMAGES :=
 define image
-IMAGES += $(BUILD)/$(1)/$(2).elf
-$(BUILD)/$(1)/$(2).elf: $(patsubst %,$(BUILD)/$(4)/%.o,$(basename \
+IMAGES += $(BUILD)/$(1)/$(or $(5),$(2)).elf
+$(BUILD)/$(1)/$(or $(5),$(2)).elf: $(patsubst %,$(BUILD)/$(4)/%.o,$(basename \
 		tests/guest/$(2).c $($(1)_SRCS))) \
 		$(BUILD)/$(4)/libguest.a $(BUILD)/$(4)/libfallow.a \
 		$($(1)_LDSCRIPT)
@@ -152,7 +176,12 @@ guests_of = $(patsubst tests/guest/%.c,%,$(filter-out $(filter-out %_$(1).c, \
 $(foreach b,$(BOARDS),$(foreach n,$(call guests_of,$($(b)_ARCH)), \
 	$(eval $(call image,$(b),$(n),$($(b)_ARCH),$($(b)_ARCH)-$(call image_lib,$(n))))))
 
-$(foreach f,x86_64-debug x86_64-bare aarch64-debug aarch64-bare, \
+# The images that run in other models too, under a name that ends in -model.
+$(foreach b,$(BOARDS),$(foreach n,$(MODEL_IMAGES),$(foreach m,$(call models_of,$(n)), \
+	$(eval $(call image,$(b),$(n),$($(b)_ARCH),$($(b)_ARCH)-debug-$(m),$(n)-$(m))))))
+
+$(foreach f,$(foreach a,x86_64 aarch64,$(a)-debug $(a)-bare \
+	$(addprefix $(a)-debug-,$(OTHER_MODELS))), \
 	$(eval $(BUILD)/$(f)/libguest.a: \
 		$(patsubst %.c,$(BUILD)/$(f)/%.o,$(GUEST_SUPPORT))))
 
@@ -180,7 +209,7 @@ host-tsan_RUN := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 program_job = $(call job,program,$(1) $(notdir $(2)),180, \
 	make program FLAVOUR=$(1) PROGRAM=$(notdir $(2)),s,, \
 	$($(1)_RUN) $(2))
-UNIT_JOBS = $(foreach f,$(UNIT_FLAVOURS) host-fake host-tsan, \
+UNIT_JOBS = $(foreach f,$(UNIT_FLAVOURS) host-fake host-fake-preempt host-tsan, \
 	$(foreach p,$(filter $(BUILD)/$(f)/tests/unit/% $(BUILD)/$(f)/tests/stress/%, \
 	$($(f)_PROGRAMS)),$(call program_job,$(f),$(p))))
 
@@ -201,7 +230,9 @@ GUEST_JOBS = $(foreach b,$(BOARDS), \
 	$(foreach p,$(call cpus_of,$(n)), \
 	$(foreach m,$(call mems_of,$(n)),$(call guest_job,$(b),$(n),$(m),,$(p)))) \
 	$(foreach c,$($(b)_MODELS), \
-		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),$(c),$(lastword $(call cpus_of,$(n)))))))
+		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),$(c),$(lastword $(call cpus_of,$(n))))) \
+	$(foreach m,$(call models_of,$(n)),$(foreach p,$(call cpus_of,$(n)), \
+		$(call guest_job,$(b),$(n)-$(m),$(firstword $(call mems_of,$(n))),,$(p))))))
 
 # Machines that a board must refuse, and faults that it must report.
 BOOT_JOBS = $(foreach b,$(BOARDS),$(call job,program,$(b) boots,300, \
@@ -265,7 +296,8 @@ $(error CPUS=$(CPUS) is no number of processors)
 endif
 endif
 ifneq ($(filter guest,$(MAKECMDGOALS)),)
-$(call one_of,IMAGE,$(call guests_of,$($(BOARD)_ARCH)))
+$(call one_of,IMAGE,$(call guests_of,$($(BOARD)_ARCH)) \
+	$(foreach n,$(MODEL_IMAGES),$(addprefix $(n)-,$(call models_of,$(n)))))
 endif
 ifneq ($(shell printf '%s' '$(SEED)' | grep -cxE '[0-9]{1,19}|0x[0-9a-fA-F]{1,16}'),1)
 $(error SEED=$(SEED) is no number that fits 64 bits)

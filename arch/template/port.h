@@ -15,6 +15,9 @@
  * Model IRQ: save the interrupt flag, mask interrupts, keep the compiler from
  * moving memory accesses before this (a "memory" clobber).  The saved state
  * must tell fl_port_may_wait() whether interrupts were on.
+ * Model PREEMPT: hold preemption off, leave interrupts alone; the same barrier.
+ * The state tells whether preemption was on.  arch/preempt.h has the two
+ * functions by which ports let the embedder say how.
  * Models SINGLE and THREAD: nothing but a state that says "on".
  */
 static inline struct fl_port_state fl_port_enter(void)
@@ -26,13 +29,20 @@ static inline struct fl_port_state fl_port_enter(void)
  * Model IRQ: restore what `state` saved, and only that: if interrupts were
  * off at the enter, they stay off.  The compiler must not move memory accesses
  * behind this.
+ * Model PREEMPT: end the hold; if it was the last one, a switch of threads that
+ * was postponed for it happens now.
  */
 static inline void fl_port_leave(struct fl_port_state state)
 {
 	(void)state;
 }
 
-/* Whether interrupts were on in the saved state. */
+/*
+ * Model IRQ: whether interrupts were on in the saved state.
+ * Model PREEMPT: whether preemption was, and interrupts are on now: the enter
+ * left them as they were.
+ * Models SINGLE and THREAD: whether interrupts are on now.
+ */
 static inline bool fl_port_may_wait(struct fl_port_state state)
 {
 	return state.flags;
@@ -40,6 +50,7 @@ static inline bool fl_port_may_wait(struct fl_port_state state)
 
 /*
  * Model IRQ: the index of this CPU, from 0, dense, below config.contexts.
+ * Model PREEMPT: that of this CPU and interrupt level.
  * Model THREAD: that of this thread.  One load from a per-CPU or per-thread
  * register is what the speed of every call depends on.  It is only called
  * between enter and leave, and must not be cached across them: another CPU

@@ -8,9 +8,12 @@
 #include <stdbool.h>
 
 struct test_port {
-	/* The CPU that the execution is on. */
+	/* The CPU that the execution is on; in the model PREEMPT, and the
+	 * interrupt level. */
 	unsigned context;
 	bool irqs_on;
+	/* Model PREEMPT: preemption is off, not by fallow. */
+	bool held;
 	/* As `irqs_on` was when the execution last called into fallow. */
 	bool entry_irqs_on;
 	/* Enters, and locks among them, without their leave. */
@@ -33,7 +36,10 @@ void test_port_reset(void);
 /* Notes a crime. */
 void test_port_crime(const char *what);
 
-/* Opens an execution on CPU `context`; returns what test_port_end() needs. */
+/* Whether the code that runs may wait for other CPUs. */
+bool test_port_waits(void);
+
+/* Opens an execution in context `context`; returns what test_port_end() needs. */
 struct test_port test_port_begin(unsigned context, bool irqs_on);
 
 /* Closes it: it must have left what it entered. */

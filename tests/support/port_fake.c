@@ -27,12 +27,18 @@ void test_port_crime(const char *what)
 		test_port.crime = what;
 }
 
+bool test_port_waits(void)
+{
+	return test_port.irqs_on && !test_port.held;
+}
+
 struct test_port test_port_begin(unsigned context, bool irqs_on)
 {
 	struct test_port interrupted = test_port;
 
 	test_port.context = context;
 	test_port.irqs_on = irqs_on;
+	test_port.held = false;
 	test_port.depth = 0;
 	test_port.locks = 0;
 	return interrupted;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A port for deterministic tests of many contexts on one thread, in the model
- * IRQ; selected by FALLOW_PORT_HEADER.
+ * A port for deterministic tests of many contexts on one thread, in the models
+ * IRQ and PREEMPT; selected by FALLOW_PORT_HEADER.
  *
  * A test says which context runs and whether interrupts are on, and sees
  * whether every enter had its leave, in the right order, and restored what it
@@ -17,45 +17,65 @@
 
 #include "fake.h"
 
-/* state.flags: bit 0 whether interrupts were on, above it the depth before. */
-static inline struct fl_port_state fl_port_enter(void)
+/* state.flags: bit 0 whether the code may wait, bit 1 whether interrupts were
+ * on, above them the depth before. */
+static inline struct fl_port_state port_fake_save(void)
 {
-	struct fl_port_state state = {
-		(uintptr_t)test_port.depth << 1 | test_port.irqs_on
-	};
+	struct fl_port_state state = { (uintptr_t)test_port.depth << 2 |
+		(uintptr_t)test_port.irqs_on << 1 |
+		(test_port_waits() && test_port.depth == 0) };
 
-	test_port.irqs_on = false;
 	test_port.depth++;
 	test_port.pauses = 0;
 	return state;
 }
 
+static inline void port_fake_restore(struct fl_port_state state)
+{
+	if (test_port.depth == 0 || test_port.depth - 1 != state.flags >> 2)
+		test_port_crime("a leave that is not of the last enter");
+	test_port.depth = (unsigned)(state.flags >> 2);
+	test_port.irqs_on = state.flags >> 1 & 1;
+}
+
+/* Model PREEMPT: interrupts stay as they are. */
+static inline struct fl_port_state fl_port_enter(void)
+{
+	struct fl_port_state state = port_fake_save();
+
+	if (FALLOW_MODEL == FALLOW_MODEL_IRQ)
+		test_port.irqs_on = false;
+	return state;
+}
+
 static inline void fl_port_leave(struct fl_port_state state)
 {
-	if (test_port.depth == 0 || test_port.depth - 1 != state.flags >> 1)
-		test_port_crime("a leave that is not of the last enter");
-	if (test_port.irqs_on)
-		test_port_crime("interrupts came on between enter and leave");
-	test_port.depth = (unsigned)(state.flags >> 1);
-	test_port.irqs_on = state.flags & 1;
+	bool on = FALLOW_MODEL == FALLOW_MODEL_PREEMPT && (state.flags & 2);
+
+	if (test_port.irqs_on != on)
+		test_port_crime("interrupts changed between enter and leave");
+	port_fake_restore(state);
 }
 
 static inline bool fl_port_may_wait(struct fl_port_state state)
 {
+	if (test_port.locks)
+		test_port_crime("it is asked under a lock whether to wait");
 	return state.flags & 1;
 }
 
 static inline unsigned fl_port_context(void)
 {
-	if (test_port.irqs_on)
+	if (test_port.depth == 0)
 		test_port_crime("the context is read where it may change");
 	return test_port.context;
 }
 
 static inline struct fl_port_state fl_port_lock_enter(void)
 {
-	struct fl_port_state state = fl_port_enter();
+	struct fl_port_state state = port_fake_save();
 
+	test_port.irqs_on = false;
 	test_port.locks++;
 	return state;
 }
@@ -66,7 +86,9 @@ static inline void fl_port_lock_leave(struct fl_port_state state)
 		test_port_crime("a lock left that was not taken");
 	else
 		test_port.locks--;
-	fl_port_leave(state);
+	if (test_port.irqs_on)
+		test_port_crime("interrupts came on under a lock");
+	port_fake_restore(state);
 }
 
 /* No other execution can run: what waits longer than this waits for itself. */

@@ -10,11 +10,12 @@
  *     is another when the call returns (only with interrupts on);
  *   - an interrupt handler runs on the caller's CPU, and allocates and frees
  *     there (only with interrupts on: a context that is masked is not left);
+ *     in the model PREEMPT as a context of its own;
  *   - code on another CPU runs.
  *
  * The latter two are executions of their own (test_port_begin()): they have
  * blocks of their own in `inner`, may call the provider in turn, and fallow
- * must not take them for a re-entry.  Nesting ends at NESTING_MAX, as
+ * must not take them for a re-entry.  Nesting ends at FAKE_NESTING_MAX, as
  * interrupt stacks do.
  */
 #include "sim_fake.h"
@@ -23,8 +24,6 @@
 #include <stdlib.h>
 
 #include "test.h"
-
-#define NESTING_MAX 3
 
 /* Returns the promise about the port that a provider call breaks, or NULL. */
 static const char *observe(bool waits)
@@ -35,8 +34,9 @@ static const char *observe(bool waits)
 		return "the context is left before the provider is called";
 	if (test_port.irqs_on != test_port.entry_irqs_on)
 		return "interrupts are as at the entry to fallow";
-	if (waits && !test_port.irqs_on)
-		return "no call that waits where interrupts were off at entry";
+	if (waits && !test_port_waits())
+		return "no call that waits where interrupts were off at entry, "
+		       "or preemption";
 	return NULL;
 }
 
@@ -69,7 +69,7 @@ static void inner_run(struct fake *fake)
 
 	for (unsigned i = 0; i < n; i++)
 		oracle_step(&fake->inner);
-	if (test_port.irqs_on && chance(fake, 16)) {
+	if (test_port_waits() && chance(fake, 16)) {
 		test_port.entry_irqs_on = true;
 		fallow_collect(&fake->rig->heap);
 	}
@@ -79,13 +79,28 @@ static void inner_run(struct fake *fake)
 		fallow_park(&fake->rig->heap);
 }
 
+struct test_port fake_handler_begin(struct fake *fake)
+{
+	unsigned context = test_port.context;
+	struct test_port interrupted;
+
+	if (FALLOW_MODEL == FALLOW_MODEL_PREEMPT)
+		context += fake->contexts;
+	interrupted = test_port_begin(context, false);
+	test_port.held = FALLOW_MODEL == FALLOW_MODEL_PREEMPT;
+	return interrupted;
+}
+
 /* Returns a CPU that code can run on now: not one that is inside a provider
- * call with interrupts masked; or the one that this runs on. */
+ * call of code that may not wait; or the context that this runs in. */
 static unsigned other_choose(struct fake *fake)
 {
 	unsigned other = test_random(&fake->random) % fake->contexts;
 
-	return fake->masked[other] ? test_port.context : other;
+	if (fake->masked[other] ||
+		other == test_port.context % fake->contexts)
+		return test_port.context;
+	return other;
 }
 
 /*
@@ -108,17 +123,19 @@ static void fake_during(struct sim *sim, enum sim_call call)
 	struct fake *fake = sim->during_arg;
 	struct test_port interrupted;
 	unsigned here = test_port.context;
+	unsigned cpu = here % fake->contexts;
+	bool stays = !test_port_waits();
 	unsigned other = other_choose(fake);
 	bool waits = fake->extending == 0 && waiting_ends(fake, call);
 
-	if (fake->nesting == NESTING_MAX)
+	if (fake->nesting == FAKE_NESTING_MAX)
 		return;
 	fake->nesting++;
 	fake->extending += !waits;
-	fake->masked[here] += !test_port.irqs_on;
+	fake->masked[cpu] += stays;
 	if (test_port.irqs_on && chance(fake, fake->handler_rate)) {
 		fake->handlers++;
-		interrupted = test_port_begin(here, false);
+		interrupted = fake_handler_begin(fake);
 		inner_run(fake);
 		test_port_end(interrupted);
 	}
@@ -129,11 +146,11 @@ static void fake_during(struct sim *sim, enum sim_call call)
 		inner_run(fake);
 		test_port_end(interrupted);
 	}
-	if (test_port.irqs_on && chance(fake, fake->migrate_rate)) {
+	if (!stays && chance(fake, fake->migrate_rate)) {
 		fake->migrations++;
 		test_port.context = other;
 	}
-	fake->masked[here] -= !test_port.irqs_on;
+	fake->masked[cpu] -= stays;
 	fake->extending -= !waits;
 	fake->nesting--;
 }
@@ -150,7 +167,7 @@ struct fake *fake_begin(enum fallow_provider_class provider_class,
 	}
 	test_port_reset();
 	test_port.entry_irqs_on = true;
-	rig = rig_prepare(provider_class, window_size, contexts);
+	rig = rig_prepare(provider_class, window_size, contexts * FAKE_LEVELS);
 	rig->sim.observe = observe;
 	rig->sim.during = fake_during;
 	rig->sim.during_arg = fake;
@@ -158,7 +175,7 @@ struct fake *fake_begin(enum fallow_provider_class provider_class,
 	fake->contexts = contexts;
 	fake->random = test_seed;
 	fake->tables = fallow_table_bytes(
-		rig->sim.base, rig->sim.size, contexts);
+		rig->sim.base, rig->sim.size, contexts * FAKE_LEVELS);
 	CHECK_EQUAL(rig_init(rig), FALLOW_OK);
 	rig->oracle.before = call_before;
 	rig->oracle.after = call_after;
@@ -174,14 +191,17 @@ void fake_switch(struct fake *fake)
 {
 	test_port.context = test_random(&fake->random) % fake->contexts;
 	test_port.irqs_on = test_random(&fake->random) % 4 != 0;
+	test_port.held = FALLOW_MODEL == FALLOW_MODEL_PREEMPT &&
+		test_random(&fake->random) % 4 == 0;
 }
 
 /* From here on one task runs alone on context 0. */
 static void fake_calm(struct fake *fake)
 {
-	fake->nesting = NESTING_MAX;
+	fake->nesting = FAKE_NESTING_MAX;
 	test_port.context = 0;
 	test_port.irqs_on = true;
+	test_port.held = false;
 	test_port.entry_irqs_on = true;
 }
 
@@ -190,6 +210,7 @@ void fake_check(struct fake *fake)
 	struct oracle *const oracles[] = { &fake->rig->oracle, &fake->inner };
 	unsigned context = test_port.context;
 	bool irqs_on = test_port.irqs_on;
+	bool held = test_port.held;
 
 	fake_calm(fake);
 	oracle_verify(oracles[0]);
@@ -201,6 +222,7 @@ void fake_check(struct fake *fake)
 	fake->nesting = 0;
 	test_port.context = context;
 	test_port.irqs_on = irqs_on;
+	test_port.held = held;
 }
 
 void fake_end(struct fake *fake)

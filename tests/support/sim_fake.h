@@ -6,18 +6,27 @@
 #ifndef SIM_FAKE_H
 #define SIM_FAKE_H
 
+#include "arch.h"
 #include "fake.h"
 #include "sim_rig.h"
 
 /* Blocks that the executions inside provider calls can have. */
 #define FAKE_BLOCKS 512
 
-/* The most contexts of a fake. */
+/* The most CPUs of a fake. */
 #define FAKE_CONTEXTS 64
+
+/* How deep executions inside provider calls nest. */
+#define FAKE_NESTING_MAX 3
+
+/* What a CPU has of contexts: with its levels in the model PREEMPT, CPU c at
+ * level l being c + l times the number of CPUs. */
+#define FAKE_LEVELS \
+	(FALLOW_MODEL == FALLOW_MODEL_PREEMPT ? FAKE_NESTING_MAX + 1 : 1)
 
 struct fake {
 	struct rig *rig;
-	unsigned contexts;
+	unsigned contexts; /* CPUs */
 	uint64_t random;
 	/* Bytes of the window's head that tables can take. */
 	size_t tables;
@@ -36,7 +45,7 @@ struct fake {
 	unsigned nesting;
 	/* Calls under way in which the heap may extend its tables. */
 	unsigned extending;
-	/* Provider calls under way on each CPU with interrupts masked. */
+	/* Provider calls under way on each CPU in code that may not wait. */
 	unsigned masked[FAKE_CONTEXTS];
 	uint64_t migrations, handlers, others;
 };
@@ -46,7 +55,11 @@ struct fake {
 struct fake *fake_begin(enum fallow_provider_class provider_class,
 	size_t window_size, unsigned contexts);
 
-/* Goes on in another context, chosen at random, interrupts on or off. */
+/* Opens the execution of an interrupt handler on the CPU that runs. */
+struct test_port fake_handler_begin(struct fake *fake);
+
+/* Goes on in another context, chosen at random, interrupts on or off; in the
+ * model PREEMPT, preemption too. */
 void fake_switch(struct fake *fake);
 
 /* Compares both oracles with the heap, from context 0 in a task. */

@@ -39,6 +39,20 @@ static inline struct op white_op(struct rig *rig, unsigned context)
 	return op;
 }
 
+/* Where the model PREEMPT cannot tell a call from inside of a provider or hook
+ * from another thread's: between the two it can, since none may run. */
+static inline void white_hold(void)
+{
+	if (FALLOW_MODEL == FALLOW_MODEL_PREEMPT)
+		fallow_host_held++;
+}
+
+static inline void white_release(void)
+{
+	if (FALLOW_MODEL == FALLOW_MODEL_PREEMPT)
+		fallow_host_held--;
+}
+
 /* The page or span that a block is in. */
 static inline struct page *white_page(struct rig *rig, const void *p)
 {

@@ -100,7 +100,7 @@ static void random_contexts(
 			fake_check(fake);
 		if (i % 97 == 0)
 			fallow_offline(&fake->rig->heap);
-		if (i % 1001 == 0 && test_port.irqs_on) {
+		if (i % 1001 == 0 && test_port_waits()) {
 			test_port.entry_irqs_on = true;
 			fallow_collect(&fake->rig->heap);
 		}
@@ -293,14 +293,15 @@ static void test_contexts_beyond(void)
 {
 	struct fake *fake = fake_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 2);
 	struct rig *rig = fake->rig;
+	unsigned beyond = 2 * FAKE_LEVELS;
 	void *p;
 
 	CHECK(oracle_alloc(&rig->oracle, 100, 0));
-	test_port.context = 2;
+	test_port.context = beyond;
 	CHECK(fallow_alloc(&rig->heap, 100) == NULL);
 	CHECK_EQUAL(rig->misuses, 1);
 	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_BAD_CONTEXT);
-	CHECK_EQUAL(rig->misuse.context, 2);
+	CHECK_EQUAL(rig->misuse.context, beyond);
 	p = fallow_realloc(
 		&rig->heap, (void *)rig->oracle.blocks[0].base, 5000);
 	CHECK(p == NULL);

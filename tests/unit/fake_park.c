@@ -213,7 +213,7 @@ static void park_cycles(size_t budget)
 			fallow_unpark(&fake->rig->heap);
 		if (i % 97 == 0)
 			fallow_offline(&fake->rig->heap);
-		if (i % 101 == 0 && test_port.irqs_on) {
+		if (i % 101 == 0 && test_port_waits()) {
 			test_port.entry_irqs_on = true;
 			fallow_collect(&fake->rig->heap);
 		}
@@ -223,7 +223,7 @@ static void park_cycles(size_t budget)
 	CHECK(fake->migrations > 0 && fake->handlers > 0 && fake->others > 0);
 	oracle_shrink(oracle, 0);
 	oracle_shrink(&fake->inner, 0);
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 4 * FAKE_LEVELS; i++) {
 		test_port.context = i;
 		fallow_park(&fake->rig->heap);
 	}

@@ -124,7 +124,7 @@ static void random_company(enum fallow_provider_class class, size_t budget)
 			fake_check(fake);
 		if (i % 211 == 0)
 			fallow_offline(&fake->rig->heap);
-		if (i % 401 == 0 && test_port.irqs_on) {
+		if (i % 401 == 0 && test_port_waits()) {
 			test_port.entry_irqs_on = true;
 			fallow_collect(&fake->rig->heap);
 		}
@@ -162,7 +162,7 @@ static void same_class(struct sim *sim, enum sim_call call)
 		sim->during_base - sim->base < fake->tables)
 		return;
 	fake->nesting = 1;
-	interrupted = test_port_begin(test_port.context, false);
+	interrupted = fake_handler_begin(fake);
 	for (unsigned i = 0; i < 3; i++)
 		CHECK(oracle_alloc(&fake->inner, 1000, 0));
 	test_port_end(interrupted);

@@ -228,6 +228,7 @@ static void test_memory_calling(void)
 {
 	struct scene s;
 
+	white_hold();
 	scene_begin(&s);
 	calling_rig = s.rig;
 	calling_seen = 0;
@@ -239,6 +240,7 @@ static void test_memory_calling(void)
 	CHECK_EQUAL(s.op.local->calling, 0);
 	s.rig->sim.during = NULL;
 	scene_end(&s);
+	white_release();
 }
 
 const struct test tests[] = {

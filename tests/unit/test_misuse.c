@@ -266,6 +266,7 @@ static void test_misuse_hook_misuses(void)
 	rig->config.misuse = hook_misuses;
 	CHECK_EQUAL(rig_init(rig), FALLOW_OK);
 	hook_depth = hook_deepest = 0;
+	white_hold();
 	fallow_free(&rig->heap, white_opaque(rig));
 	CHECK_EQUAL(hook_deepest, 1);
 	CHECK_EQUAL(white_heap(rig)->locals[0]->counters.misuses, 2);
@@ -274,6 +275,7 @@ static void test_misuse_hook_misuses(void)
 	hook_deepest = 0;
 	fallow_free(&rig->heap, white_opaque(rig));
 	CHECK_EQUAL(hook_deepest, 1);
+	white_release();
 	white_check(rig);
 	rig_end_now(rig, true);
 }

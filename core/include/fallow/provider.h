@@ -23,8 +23,8 @@
  *   - no byte is read or written that is not committed, so no page-fault
  *     handler is needed, and none is relied on (unless FALLOW_DEMAND);
  *   - decommit, discard, promote, move and release are only called where
- *     interrupts were on at the entry to fallow and the caller did not say
- *     FALLOW_NOWAIT.  commit and reserve may be called in any context, from
+ *     interrupts were on at the entry to fallow (and preemption, in the model
+ *     PREEMPT) and the caller did not say FALLOW_NOWAIT.  commit and reserve may be called in any context, from
  *     interrupt handlers too, unless the caller said FALLOW_NOWAIT.
  *
  * What fallow needs of every function: it must not call into the heap that

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* What the host's port keeps, in context.c; port.h says what each is for. */
+#ifndef HOST_H
+#define HOST_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+extern _Thread_local unsigned fallow_host_context
+	__attribute__((tls_model("initial-exec")));
+extern _Thread_local volatile unsigned fallow_host_held
+	__attribute__((tls_model("initial-exec")));
+extern _Thread_local volatile sig_atomic_t fallow_host_postponed
+	__attribute__((tls_model("initial-exec")));
+extern void (*fallow_host_switch)(void);
+
+/* Blocks every signal; returns whether none was blocked by a lock before. */
+bool fallow_host_signals_block(void);
+void fallow_host_signals_restore(bool unblock);
+
+#endif
