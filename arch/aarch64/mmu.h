@@ -24,6 +24,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "atomic.h"
+
 #define MMU_PAGE_LOG2 12
 #define MMU_BLOCK_LOG2 21
 #define MMU_PAGE ((size_t)1 << MMU_PAGE_LOG2)
@@ -90,11 +92,12 @@ static inline unsigned mmu_level_log2(unsigned level)
 /*
  * Entries are read and written whole, for a walk may come at any time.  The
  * acquire pairs with the release of whoever linked the table: what is in it
- * is seen, too.
+ * is seen, too.  The release is one with a single CPU as well: a walk may find a
+ * table as soon as it is linked.
  */
 static inline uint64_t mmu_get(const uint64_t *entry)
 {
-	return __atomic_load_n(entry, __ATOMIC_ACQUIRE);
+	return fl_load_acquire(entry);
 }
 
 static inline void mmu_set(uint64_t *entry, uint64_t value)

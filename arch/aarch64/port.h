@@ -85,8 +85,8 @@ static inline bool port_irqs_on(void)
  * and until the store the thread may move to another CPU.  So the store is an
  * exclusive one, and the block is found once more behind the load: a move
  * before that is seen by the comparison; one after it takes an exception, whose
- * return clears the monitor (Arm ARM, J1.1, AArch64.ExceptionReturn()), and the
- * store fails.
+ * return clears the monitor (Arm ARM, pseudocode of AArch64.ExceptionReturn()),
+ * and the store fails.
  */
 static inline uintptr_t fallow_preempt_hold(void)
 {
