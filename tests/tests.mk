@@ -26,8 +26,14 @@ GUEST_MEMS := 16M 64M 512M
 q35_MODELS := max
 virt_MODELS := cortex-a72
 replay_LIB := bare
-cpus_x86_64_MEMS := 64M
-cpus_x86_64_CPUS := 1 2 4 8
+cpus_MEMS := 64M
+cpus_CPUS := 1 2 4 8
+shootdown_MEMS := 64M
+shootdown_CPUS := 1 2 4
+shootdown_x86_64_MEMS := 64M
+shootdown_x86_64_CPUS := 1 2 4
+# Images that a CPU's board cannot run yet.
+aarch64_WITHOUT := cpus shootdown
 # Other context models that an image runs in, each with the first of the
 # memories.
 MODEL_IMAGES := heap
@@ -110,7 +116,7 @@ HOST_SUPPORT := $(filter tests/support/host_% tests/support/sim% \
 GUEST_SUPPORT := $(filter-out $(HOST_SUPPORT), \
 	$(sort $(wildcard tests/support/*.c)))
 SUPPORT_SRCS := $(filter-out tests/support/guest_main.c \
-	tests/support/sched.c,$(GUEST_SUPPORT)) \
+	tests/support/meet.c tests/support/sched.c,$(GUEST_SUPPORT)) \
 	$(HOST_SUPPORT) $(sort $(wildcard boards/linux/*.c)) \
 	$(wildcard boards/virt/devicetree.c)
 
@@ -171,8 +177,9 @@ $(BUILD)/$(1)/$(or $(5),$(2)).elf: $(patsubst %,$(BUILD)/$(4)/%.o,$(basename \
 endef
 
 # The images for a CPU, by name.
-guests_of = $(patsubst tests/guest/%.c,%,$(filter-out $(filter-out %_$(1).c, \
-	$(filter %_x86_64.c %_aarch64.c,$(GUEST_SRCS))),$(GUEST_SRCS)))
+guests_of = $(filter-out $($(1)_WITHOUT), \
+	$(patsubst tests/guest/%.c,%,$(filter-out $(filter-out %_$(1).c, \
+	$(filter %_x86_64.c %_aarch64.c,$(GUEST_SRCS))),$(GUEST_SRCS))))
 $(foreach b,$(BOARDS),$(foreach n,$(call guests_of,$($(b)_ARCH)), \
 	$(eval $(call image,$(b),$(n),$($(b)_ARCH),$($(b)_ARCH)-$(call image_lib,$(n))))))
 

@@ -88,6 +88,8 @@ static struct call calls[BOARD_CPUS_MAX];
 static uint32_t owed[BOARD_CPUS_MAX];
 static struct post posted[BOARD_CPUS_MAX];
 static struct timer timers[BOARD_CPUS_MAX];
+/* How many of others' calls each CPU has served; read by itself. */
+static uint32_t calls_served[BOARD_CPUS_MAX];
 /* By receiver and sender. */
 static struct post nmis[BOARD_CPUS_MAX][BOARD_CPUS_MAX];
 static bool nmi_used;
@@ -195,11 +197,17 @@ static void owed_serve(unsigned me)
 	for (from = 0; from < cpus; from++)
 		if (wanted & (uint32_t)1 << from) {
 			calls[from].handler(calls[from].arg);
+			calls_served[me]++;
 			__atomic_fetch_and(&calls[from].left,
 				~((uint32_t)1 << me), __ATOMIC_RELEASE);
 		}
 	if (wanted & STOP)
 		stop_here();
+}
+
+uint32_t board_calls_served(void)
+{
+	return calls_served[board_cpu()];
 }
 
 /* Has all others owe `what`, and interrupts them; returns their set. */

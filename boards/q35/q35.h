@@ -85,6 +85,10 @@ void board_cpu_set(unsigned cpu);
 /* Serves an interrupt; false iff the vector is nobody's. */
 bool board_interrupt_serve(uint64_t vector, struct board_frame *frame);
 
+/* Returns how often this CPU has served a board_interrupt_others() of another
+ * one, for tests that count shootdowns. */
+uint32_t board_calls_served(void);
+
 /* Serves an NMI; false iff nobody has ever sent one. */
 bool board_nmi_serve(void);
 

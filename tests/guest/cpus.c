@@ -14,6 +14,7 @@
  */
 #include "arch.h"
 #include "board.h"
+#include "meet.h"
 #include "test.h"
 
 /* For one CPU.  More of them take turns on the host's, each for milliseconds,
@@ -27,35 +28,6 @@
 struct counter {
 	uint32_t n;
 } __attribute__((aligned(64)));
-
-static uint32_t load(const uint32_t *at)
-{
-	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
-}
-
-static void store(uint32_t *at, uint32_t value)
-{
-	__atomic_store_n(at, value, __ATOMIC_RELEASE);
-}
-
-static uint32_t add(uint32_t *at, uint32_t value)
-{
-	return __atomic_fetch_add(at, value, __ATOMIC_ACQ_REL);
-}
-
-/* Waits, with interrupts as they are, until all CPUs are here. */
-static void meet(void)
-{
-	static uint32_t arrived, rounds;
-	uint32_t round = load(&rounds);
-
-	if (add(&arrived, 1) + 1 == board_cpus()) {
-		store(&arrived, 0);
-		store(&rounds, round + 1);
-	}
-	while (load(&rounds) == round)
-		fl_port_pause();
-}
 
 /* Returns the number behind "CPUS=" in the arguments, 0 without one. */
 static unsigned cpus_asked(void)
@@ -125,10 +97,10 @@ static void run_note(void *arg)
 	CHECK_EQUAL(*(uint32_t *)board_block(), cpu);
 	/* The stack is one's own, and there: all are written at once. */
 	*(volatile unsigned char *)&here = (unsigned char)cpu;
-	meet();
+	test_meet();
 	CHECK_EQUAL(*(volatile unsigned char *)&here, cpu);
 	CHECK_EQUAL(board_cpu(), cpu);
-	add(&ran[cpu].n, 1);
+	test_add(&ran[cpu].n, 1);
 }
 
 /* Each CPU runs what is given, once a call, all of them at once, and the call
@@ -144,7 +116,7 @@ static void test_run_is_everywhere(void)
 		CHECK(board_interrupts_on());
 		CHECK_EQUAL(board_cpu(), 0);
 		for (cpu = 0; cpu < board_cpus(); cpu++)
-			CHECK_EQUAL(load(&ran[cpu].n), round);
+			CHECK_EQUAL(test_load(&ran[cpu].n), round);
 	}
 	for (; cpu < BOARD_CPUS_MAX; cpu++)
 		CHECK_EQUAL(ran[cpu].n, 0);
@@ -157,7 +129,7 @@ static void run_staggered(void *arg)
 
 	for (i = 0; i < board_cpu() * 1000; i++)
 		fl_port_pause();
-	add(arg, 1);
+	test_add(arg, 1);
 }
 
 /* CPUs that return at different times are all waited for. */
@@ -168,7 +140,7 @@ static void test_run_waits_for_the_last(void)
 
 	for (round = 1; round <= 20; round++) {
 		board_run(run_staggered, &n);
-		CHECK_EQUAL(load(&n), round * board_cpus());
+		CHECK_EQUAL(test_load(&n), round * board_cpus());
 	}
 }
 
@@ -182,11 +154,11 @@ static void run_block(void *arg)
 	(void)arg;
 	others[cpu].n = 100 + cpu;
 	board_block_set(&others[cpu]);
-	meet();
+	test_meet();
 	CHECK(board_block() == &others[cpu]);
 	CHECK_EQUAL(fl_port_context(), 100 + cpu);
 	CHECK_EQUAL(board_cpu(), cpu);
-	meet();
+	test_meet();
 	board_block_set(own);
 	CHECK(board_block() == own);
 	CHECK_EQUAL(fl_port_context(), cpu);
@@ -240,12 +212,12 @@ static void run_interrupts(void *arg)
 
 	if (arg != NULL)
 		state = board_interrupts_mask();
-	meet();
+	test_meet();
 	interrupt_all(ROUNDS);
 	/* None may leave while others wait for it with interrupts masked. */
 	if (arg != NULL)
 		board_interrupts_restore(state);
-	meet();
+	test_meet();
 }
 
 /* One CPU interrupts the others, which wait for work. */
@@ -275,7 +247,7 @@ static void handler_posted(void *arg)
 {
 	CHECK(!board_interrupts_on());
 	CHECK(arg == &posted[board_cpu()]);
-	add(&posted[board_cpu()].n, 1);
+	test_add(&posted[board_cpu()].n, 1);
 }
 
 /* Sends to each CPU, and waits that it comes. */
@@ -290,7 +262,7 @@ static void test_interrupt_one(void)
 			while (!board_interrupt(
 				cpu, handler_posted, &posted[cpu]))
 				fl_port_pause();
-			while (load(&posted[cpu].n) != round)
+			while (test_load(&posted[cpu].n) != round)
 				fl_port_pause();
 			CHECK(board_interrupts_on());
 		}
@@ -304,15 +276,15 @@ static void run_posted_masked(void *arg)
 	uintptr_t state = board_interrupts_mask();
 
 	(void)arg;
-	meet();
+	test_meet();
 	CHECK(board_interrupt(to, handler_posted, &posted[to]));
 	CHECK(!board_interrupt(to, handler_posted, &posted[to]));
-	meet();
-	CHECK_EQUAL(load(&posted[cpu].n), 0);
+	test_meet();
+	CHECK_EQUAL(test_load(&posted[cpu].n), 0);
 	board_interrupts_restore(state);
-	while (load(&posted[cpu].n) == 0)
+	while (test_load(&posted[cpu].n) == 0)
 		fl_port_pause();
-	CHECK_EQUAL(load(&posted[cpu].n), 1);
+	CHECK_EQUAL(test_load(&posted[cpu].n), 1);
 }
 
 static void test_interrupt_one_masked(void)
@@ -331,7 +303,7 @@ static void timer_note(struct board_frame *frame, void *arg)
 	CHECK(!board_interrupts_on());
 	CHECK(frame != NULL);
 	CHECK(arg == &ticked[board_cpu()]);
-	add(&ticked[board_cpu()].n, 1);
+	test_add(&ticked[board_cpu()].n, 1);
 }
 
 /* Returns the sum of a series, by a loop that the compiler must keep: what it
@@ -354,18 +326,18 @@ static void run_timer(void *arg)
 	uint64_t expected = sum_to(1000);
 	uint32_t before;
 
-	meet();
+	test_meet();
 	board_timer(50 * MICROSECONDS, timer_note, &ticked[cpu]);
 	CHECK(board_interrupts_on());
-	while (load(&ticked[cpu].n) < *(uint32_t *)arg) {
+	while (test_load(&ticked[cpu].n) < *(uint32_t *)arg) {
 		CHECK_EQUAL(sum_to(1000), expected);
 		CHECK(board_interrupts_on());
 	}
 	board_timer(0, NULL, NULL);
 	CHECK(board_interrupts_on());
-	before = load(&ticked[cpu].n);
+	before = test_load(&ticked[cpu].n);
 	sum_to(QUIET_STEPS);
-	CHECK_EQUAL(load(&ticked[cpu].n), before);
+	CHECK_EQUAL(test_load(&ticked[cpu].n), before);
 	CHECK_EQUAL(board_cpu(), cpu);
 }
 
@@ -389,7 +361,7 @@ static void test_timer_on_one_cpu(void)
 	for (cpu = 0; cpu < board_cpus(); cpu++)
 		ticked[cpu].n = 0;
 	board_timer(50 * MICROSECONDS, timer_note, &ticked[0]);
-	while (load(&ticked[0].n) < 20)
+	while (test_load(&ticked[0].n) < 20)
 		fl_port_pause();
 	board_timer(0, NULL, NULL);
 	for (cpu = 1; cpu < board_cpus(); cpu++)
@@ -406,18 +378,18 @@ static void test_timer_waits_for_mask(void)
 	state = board_interrupts_mask();
 	board_timer(20 * MICROSECONDS, timer_note, &ticked[0]);
 	sum_to(QUIET_STEPS);
-	CHECK_EQUAL(load(&ticked[0].n), 0);
+	CHECK_EQUAL(test_load(&ticked[0].n), 0);
 	board_interrupts_restore(state);
-	while (load(&ticked[0].n) < 3)
+	while (test_load(&ticked[0].n) < 3)
 		fl_port_pause();
 	/* Ended while one is due: it finds no handler any more. */
 	state = board_interrupts_mask();
 	sum_to(QUIET_STEPS);
 	board_timer(0, NULL, NULL);
-	before = load(&ticked[0].n);
+	before = test_load(&ticked[0].n);
 	board_interrupts_restore(state);
 	sum_to(QUIET_STEPS);
-	CHECK_EQUAL(load(&ticked[0].n), before);
+	CHECK_EQUAL(test_load(&ticked[0].n), before);
 }
 
 /* A CPU that waits for an interrupt goes on after one. */
@@ -425,7 +397,7 @@ static void test_idle_ends(void)
 {
 	ticked[0].n = 0;
 	board_timer(100 * MICROSECONDS, timer_note, &ticked[0]);
-	while (load(&ticked[0].n) < 20) {
+	while (test_load(&ticked[0].n) < 20) {
 		board_idle();
 		CHECK(board_interrupts_on());
 	}
@@ -452,18 +424,18 @@ static void travel(void *arg)
 	uint64_t expected = sum_to(300);
 
 	traveller.wrong += arg != &traveller || !board_interrupts_on();
-	while (load(&traveller.seen) != load(&traveller.wanted)) {
+	while (test_load(&traveller.seen) != test_load(&traveller.wanted)) {
 		uintptr_t state = board_interrupts_mask();
 
 		traveller.wrong +=
-			load(&traveller.carrier) != board_cpu() + 1;
+			test_load(&traveller.carrier) != board_cpu() + 1;
 		__atomic_fetch_or(&traveller.seen,
 			(uint32_t)1 << board_cpu(), __ATOMIC_RELEASE);
 		board_interrupts_restore(state);
 		traveller.wrong += !board_interrupts_on();
 		traveller.wrong += sum_to(300) != expected;
 	}
-	store(&traveller.ended, 1);
+	test_store(&traveller.ended, 1);
 	for (;;)
 		fl_port_pause();
 }
@@ -475,11 +447,11 @@ static void timer_carry(struct board_frame *frame, void *arg)
 	uint32_t nobody = 0;
 
 	(void)arg;
-	if (load(&traveller.carrier) == cpu + 1) {
+	if (test_load(&traveller.carrier) == cpu + 1) {
 		traveller.frame = *frame;
 		*frame = traveller.under[cpu];
-		store(&traveller.carrier, 0);
-	} else if (!load(&traveller.ended) &&
+		test_store(&traveller.carrier, 0);
+	} else if (!test_load(&traveller.ended) &&
 		__atomic_compare_exchange_n(&traveller.carrier, &nobody,
 			cpu + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
 		traveller.under[cpu] = *frame;
@@ -494,8 +466,8 @@ static void run_carry(void *arg)
 
 	(void)arg;
 	board_timer((20 + 7 * cpu) * MICROSECONDS, timer_carry, NULL);
-	while (!load(&traveller.ended) ||
-		load(&traveller.carrier) == cpu + 1) {
+	while (!test_load(&traveller.ended) ||
+		test_load(&traveller.carrier) == cpu + 1) {
 		CHECK_EQUAL(sum_to(100), expected);
 		CHECK(board_interrupts_on());
 		CHECK_EQUAL(board_cpu(), cpu);
@@ -531,29 +503,29 @@ static void run_stop(void *arg)
 	uint32_t before[BOARD_CPUS_MAX];
 
 	(void)arg;
-	while (load(&turns) < ROUNDS) {
-		add(&steps[cpu].n, 1);
-		if (load(&stopper) != cpu) {
+	while (test_load(&turns) < ROUNDS) {
+		test_add(&steps[cpu].n, 1);
+		if (test_load(&stopper) != cpu) {
 			fl_port_pause();
 			continue;
 		}
 		board_stop_others();
 		CHECK(board_interrupts_on());
 		for (other = 0; other < board_cpus(); other++)
-			before[other] = load(&steps[other].n);
+			before[other] = test_load(&steps[other].n);
 		sum_to(1000);
 		for (other = 0; other < board_cpus(); other++)
-			CHECK_EQUAL(load(&steps[other].n), before[other]);
+			CHECK_EQUAL(test_load(&steps[other].n), before[other]);
 		board_resume_others();
 		CHECK(board_interrupts_on());
 		/* And they go on. */
 		for (other = 0; other < board_cpus(); other++)
 			while (other != cpu &&
-				load(&steps[other].n) == before[other] &&
-				load(&turns) < ROUNDS)
+				test_load(&steps[other].n) == before[other] &&
+				test_load(&turns) < ROUNDS)
 				fl_port_pause();
-		add(&turns, 1);
-		store(&stopper, (cpu + 1) % board_cpus());
+		test_add(&turns, 1);
+		test_store(&stopper, (cpu + 1) % board_cpus());
 	}
 }
 
@@ -570,7 +542,7 @@ static uint32_t nmi_missing;
 
 static void handler_nmi(void *arg)
 {
-	add(&nmis[board_cpu()][*(uint32_t *)arg].n, 1);
+	test_add(&nmis[board_cpu()][*(uint32_t *)arg].n, 1);
 }
 
 /* Sends to each CPU, itself too, while all have interrupts masked. */
@@ -581,19 +553,19 @@ static void run_nmi(void *arg)
 	unsigned round, to;
 
 	(void)arg;
-	meet();
+	test_meet();
 	for (round = 1; round <= ROUNDS; round++)
 		for (to = 0; to < board_cpus(); to++) {
 			if (!board_nmi(to, handler_nmi, &me)) {
-				store(&nmi_missing, 1);
+				test_store(&nmi_missing, 1);
 				goto out;
 			}
-			while (load(&nmis[to][me].n) != round)
+			while (test_load(&nmis[to][me].n) != round)
 				fl_port_pause();
 			CHECK(!board_interrupts_on());
 		}
 out:
-	meet();
+	test_meet();
 	board_interrupts_restore(state);
 	CHECK(board_interrupts_on());
 }
@@ -618,11 +590,11 @@ static void run_all(void *arg)
 
 	(void)arg;
 	board_timer(50 * MICROSECONDS, timer_note, &ticked[cpu]);
-	meet();
+	test_meet();
 	interrupt_all(ROUNDS);
-	while (load(&ticked[cpu].n) < 20)
+	while (test_load(&ticked[cpu].n) < 20)
 		fl_port_pause();
-	meet();
+	test_meet();
 	board_timer(0, NULL, NULL);
 }
 
