@@ -43,7 +43,35 @@ static void span_init(struct page *span, struct run run, size_t size,
 	span->first_slice = (uint8_t)run.first;
 }
 
-/* Takes n slices and the record of the first; NULL if there are none, or no
+/*
+ * Slices for `size` bytes.  A NOWAIT call wants memory with them: it cannot
+ * commit any, and would have to wait for the lock to give the slices back.
+ */
+static struct run run_take(
+	struct heap *heap, size_t size, size_t align, bool nowait)
+{
+	size_t n = slices_of(size);
+	bool few = n <= CHUNK_SLICES && align <= SLICE_BYTES;
+	struct run run = { NULL, 0 };
+	uintptr_t base;
+
+	nowait = nowait && heap_is(heap, FALLOW_CLASS_WINDOW);
+	if (few && nowait)
+		return fl_chunk_take_populated(heap, (unsigned)n, size);
+	if (few)
+		run = fl_chunk_take(heap, (unsigned)n);
+	if (run.chunk == NULL)
+		run = fl_chunk_take_run(heap, n, align);
+	if (run.chunk == NULL || !nowait)
+		return run;
+	base = run.chunk->base + run.first * SLICE_BYTES;
+	if (fl_memory_populated(heap, base, size))
+		return run;
+	fl_chunk_give(heap, base, n);
+	return (struct run){ NULL, 0 };
+}
+
+/* Takes slices and the record of the first; NULL if there are none, or no
  * table memory: *tables says which. */
 static struct page *slices_take(
 	struct op *op, size_t size, size_t align, bool *tables)
@@ -57,12 +85,7 @@ static struct page *slices_take(
 	*tables = false;
 	if (!op_lock_heap(op, &state))
 		return NULL;
-	if (n <= CHUNK_SLICES && align <= SLICE_BYTES)
-		run = fl_chunk_take(heap, (unsigned)n);
-	else
-		run = (struct run){ NULL, 0 };
-	if (run.chunk == NULL)
-		run = fl_chunk_take_run(heap, n, align);
+	run = run_take(heap, size, align, op->flags & FALLOW_NOWAIT);
 	if (run.chunk != NULL && fl_table_records(heap, run.chunk)) {
 		span = &run.chunk->records[run.first];
 		span_init(span, run, size, align);
@@ -156,6 +179,28 @@ static void span_shrink(struct op *op, struct page *span, size_t size)
 	fl_store_relaxed(&span->span_size, size);
 }
 
+/* Takes `more` slices from `next` if they are free; for a NOWAIT call also only
+ * if the memory up to `size` bytes from `from` is there, as in run_take(). */
+static bool slices_take_at(struct op *op, uintptr_t next, size_t more,
+	uintptr_t from, size_t size)
+{
+	struct heap *heap = op->heap;
+	struct fl_port_state state;
+	bool taken;
+
+	if (!op_lock_heap(op, &state))
+		return false;
+	taken = more == 0 || fl_chunk_take_at(heap, next, more);
+	if (taken && (op->flags & FALLOW_NOWAIT) &&
+		!fl_memory_populated(heap, from, size)) {
+		if (more > 0)
+			fl_chunk_give(heap, next, more);
+		taken = false;
+	}
+	lock_leave(&heap->lock, state);
+	return taken;
+}
+
 /* Takes the slices behind the span, if they are free, and commits them. */
 static bool span_grow(
 	struct op *op, struct page *span, size_t size, bool zero)
@@ -165,13 +210,8 @@ static bool span_grow(
 	size_t more = slices_of(size) - slices_of(old);
 	uintptr_t next = span->base + (slices_of(old) << FALLOW_SLICE_LOG2);
 	struct fl_port_state state;
-	bool taken;
 
-	if (!op_lock_heap(op, &state))
-		return false;
-	taken = more == 0 || fl_chunk_take_at(heap, next, more);
-	lock_leave(&heap->lock, state);
-	if (!taken)
+	if (!slices_take_at(op, next, more, span->base + old, size - old))
 		return false;
 	if (!(fl_memory_populate(op, span->base + old, size - old, zero) &
 		    FALLOW_COMMIT_DONE)) {
