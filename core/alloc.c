@@ -14,6 +14,7 @@
  */
 #include "alloc.h"
 #include "class.h"
+#include "deferred.h"
 #include "misuse.h"
 #include "span.h"
 #include "string.h"
@@ -180,6 +181,9 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 	if (!fl_op_legal(op))
 		return NULL;
 	counter_add(&op->local->counters.slow_paths, 1);
+	/* Frees take locks. */
+	if (deferred_waiting(op->heap) && !(op->flags & FALLOW_NOWAIT))
+		fl_deferred_drain(op);
 	block = fl_op_unpark(op) ? block_find(op, request) : NULL;
 	if (block == NULL && !(op->flags & FLAG_OPTIONAL))
 		counter_add(&op->local->counters.failures, 1);

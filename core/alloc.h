@@ -44,9 +44,6 @@ void *fl_alloc_plain(
 /* fallow_collect() inside the context. */
 size_t fl_collect(struct op *op);
 
-/* fallow_free() inside the context, which is left. */
-void fl_free(struct op *op, void *p);
-
 #pragma GCC visibility pop
 
 /* The class of a size up to SIZE_DIRECT_MAX, by one load. */

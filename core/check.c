@@ -12,6 +12,7 @@
  */
 #include "bits.h"
 #include "chunk.h"
+#include "deferred.h"
 #include "local.h"
 #include "walk.h"
 
@@ -272,6 +273,29 @@ static void sums_check(struct check *check)
 			"the local of parked contexts has nothing", 0);
 }
 
+/* What fallow_free_deferred() put by: blocks in use, each there once.  After a
+ * misuse the rest of a list may be lost, and is counted all the same. */
+static void deferred_check(struct check *check)
+{
+	const struct heap *heap = check->heap;
+	const struct block *block = heap->deferred;
+	size_t n = 0;
+
+	for (; block != NULL; block = block->next) {
+		const struct page *page =
+			page_find(heap, (uintptr_t)block);
+
+		if (!holds(check, page != NULL &&
+				    deferred_has(heap, page, block),
+			    "a deferred block carries its mark",
+			    (uintptr_t)block) ||
+			!holds(check, ++n <= heap->deferred_count,
+				"deferred blocks are counted",
+				(uintptr_t)block))
+			return;
+	}
+}
+
 const char *fallow_check(struct fallow *fallow, uintptr_t *where)
 {
 	struct check check = { .heap = heap_of(fallow) };
@@ -292,6 +316,8 @@ const char *fallow_check(struct fallow *fallow, uintptr_t *where)
 		local_check(&check, heap->locals[i]);
 	if (check.broken == NULL)
 		sums_check(&check);
+	if (check.broken == NULL)
+		deferred_check(&check);
 	if (where != NULL)
 		*where = check.where;
 	return check.broken;

@@ -165,6 +165,17 @@ void fl_class_release(struct heap *heap, struct page *page)
 	lock_leave(&heap->lock, state);
 }
 
+bool fl_class_release_op(struct op *op, struct page *page)
+{
+	struct fl_port_state state;
+
+	if (!op_lock_heap(op, &state))
+		return false;
+	release_locked(op->heap, page);
+	lock_leave(&op->heap->lock, state);
+	return true;
+}
+
 /* Commits the first blocks of a fresh page and makes it the context's. */
 static bool page_open(struct op *op, struct page *page)
 {

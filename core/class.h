@@ -26,6 +26,9 @@ void *fl_class_borrow(
 /* The page, empty and in TRANSIT, goes: its slices are free afterwards. */
 void fl_class_release(struct heap *heap, struct page *page);
 
+/* The same; a NOWAIT call does not wait for the lock.  Returns whether. */
+bool fl_class_release_op(struct op *op, struct page *page);
+
 /* Hands all pages of the context to whoever needs them, one at a time; empty
  * ones are released.  It is parked afterwards.  Drops the context. */
 void fl_class_offline(struct op *op);

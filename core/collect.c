@@ -15,6 +15,7 @@
 #include "collect.h"
 #include "alloc.h"
 #include "class.h"
+#include "deferred.h"
 
 /* Ranges a batch carries: 24 bytes each, and 16 for each claim, on a stack
  * that may be 2 KiB in all. */
@@ -226,6 +227,7 @@ size_t fallow_collect(struct fallow *heap)
 
 	if (!fl_op_begin(&op, heap, 0, CALLER))
 		return 0;
+	fl_deferred_drain(&op);
 	if (op_may_wait(&op) && fl_op_unpark(&op))
 		bytes = fl_collect(&op);
 	op_drop(&op);

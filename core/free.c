@@ -14,6 +14,8 @@
  */
 #include "alloc.h"
 #include "class.h"
+#include "deferred.h"
+#include "free.h"
 #include "misuse.h"
 #include "span.h"
 
@@ -35,8 +37,9 @@ static __attribute__((noinline)) void own_wake(
 	struct op *op, struct page *page)
 {
 	fl_local_account(op->heap, page);
-	if (fl_local_wake(op->local, page))
-		fl_class_release(op->heap, page);
+	/* A NOWAIT call that cannot have the lock keeps the empty page. */
+	if (fl_local_wake(op->local, page) && !fl_class_release_op(op, page))
+		fl_local_join(op->heap, op->local, page);
 	op_drop(op);
 }
 
@@ -124,10 +127,9 @@ static void small_free(struct op *op, void *p, struct page *page)
 		op_drop(op);
 }
 
-void fl_free(struct op *op, void *p)
+void fl_free_block(struct op *op, void *p, struct page *page)
 {
 	uintptr_t addr = (uintptr_t)p;
-	struct page *page = map_find(op->heap, addr);
 
 	if (page == NULL)
 		fl_misuse(op, FALLOW_MISUSE_FOREIGN, addr, NULL);
@@ -139,6 +141,29 @@ void fl_free(struct op *op, void *p)
 		small_free(op, p, page);
 	else
 		bits_free(op, p, page);
+}
+
+void fl_free(struct op *op, void *p)
+{
+	fl_free_block(op, p, map_find(op->heap, (uintptr_t)p));
+}
+
+void fl_free_nowait(struct op *op, void *p)
+{
+	struct page *page = page_find(op->heap, (uintptr_t)p);
+
+	/* Another's page may have to be told of, a span's slices go at once:
+	 * both take locks.  The context's own page may be kept. */
+	if (page->kind != PAGE_SPAN &&
+		page == map_find(op->heap, (uintptr_t)p) &&
+		op_owns(op, page)) {
+		fl_free_block(op, p, page);
+		return;
+	}
+	if (fl_deferred_push(op->heap, page, p))
+		op_drop(op);
+	else
+		fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, (uintptr_t)p, page);
 }
 
 /* A free that the hot path could not do, inside the context. */

@@ -14,6 +14,7 @@
 #include "alloc.h"
 #include "class.h"
 #include "collect.h"
+#include "deferred.h"
 #include "page.h"
 #include "region.h"
 #include "string.h"
@@ -219,6 +220,8 @@ void fallow_fini(struct fallow *fallow)
 	size_t number;
 
 	op_rejoin(&op);
+	/* For what it has to report. */
+	fl_deferred_drain(&op);
 	for (number = 0; number < heap->chunk_count; number++)
 		if (heap->chunks[number] != NULL)
 			fl_chunk_reset(heap, heap->chunks[number]);
@@ -249,6 +252,7 @@ void fallow_offline(struct fallow *fallow)
 
 	if (!fl_op_begin(&op, fallow, 0, CALLER))
 		return;
+	fl_deferred_drain(&op);
 	fl_class_offline(&op);
 	op_drop(&op);
 }

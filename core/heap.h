@@ -184,6 +184,17 @@ struct extent {
 	size_t size;
 };
 
+/* A misuse that is to be reported when that can be done; address 0: none. */
+struct note {
+	uintptr_t address;
+	uintptr_t caller; /* of fallow_free_deferred() */
+	uint32_t kind; /* enum fallow_misuse_kind, once the note is whole */
+};
+
+/* Notes that are kept from one drain to the next: the first few say what is
+ * wrong, the counter says how often. */
+#define NOTES 4
+
 struct heap_counters {
 	size_t committed, committed_peak, tables, live, live_peak, reserved;
 	uint64_t commits, decommits, reserves, releases;
@@ -213,6 +224,13 @@ struct heap {
 	void *misuse_ctx;
 	bool (*pressure)(void *ctx, size_t size);
 	void *pressure_ctx;
+	bool deferring; /* a block was deferred once: see deferred.c */
+
+	/* Changed atomically by anybody, in any context. */
+	_Alignas(CACHE_LINE_BYTES) struct block *deferred;
+	size_t deferred_count;
+	uint32_t noted;
+	struct note notes[NOTES];
 
 	/* Under the lock from here on. */
 	_Alignas(CACHE_LINE_BYTES) struct lock lock;
@@ -347,6 +365,12 @@ static inline struct page *map_find(const struct heap *heap, uintptr_t addr)
 	if (unlikely(slice >= fl_load_relaxed(&heap->map_slices)))
 		return NULL;
 	return fl_load_relaxed(&heap->map[slice]);
+}
+
+/* The record of a block wherever it is. */
+static inline struct page *page_find(const struct heap *heap, uintptr_t addr)
+{
+	return map_find(heap, addr);
 }
 
 /* Makes the map name `page`, or nothing, for n slices from `addr`.  The caller

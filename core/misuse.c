@@ -7,7 +7,8 @@
  * in use may hold the same value by chance, so for the owner's own page the
  * verdict is the list itself, which is walked; for another's page the lists
  * cannot be walked, and the mark, which depends on the block's address and on
- * the heap's secret, is the verdict.
+ * the heap's secret, is the verdict.  So it is where blocks are deferred: those
+ * carry it too, and are in no list of their page.
  *
  * The report is made outside of the context, without locks, and the hook may
  * take its time.  What the heap holds is unchanged by it.
@@ -49,8 +50,12 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 	if (page == NULL)
 		return false;
 	*kind = FALLOW_MISUSE_INTERIOR;
-	if (page->kind == PAGE_SPAN)
-		return addr == page->base;
+	if (page->kind == PAGE_SPAN) {
+		if (addr != page->base)
+			return false;
+		*kind = FALLOW_MISUSE_DOUBLE_FREE;
+		return !deferred_has(op->heap, page, (const void *)addr);
+	}
 	index = page_index(page, addr);
 	if (index >= page->capacity) {
 		*kind = FALLOW_MISUSE_UNFORMED;
@@ -62,14 +67,15 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 	if (addr - page->base >= fl_load_relaxed(&page->formed_end))
 		return false;
 	*kind = FALLOW_MISUSE_DOUBLE_FREE;
-	own = op_owns(op, page);
-	if (page->kind == PAGE_SMALL &&
-		((struct block *)addr)->mark !=
+	if (page->kind == PAGE_SMALL) {
+		own = op->local != NULL && op_owns(op, page) &&
+			!fl_load_relaxed(&op->heap->deferring);
+		if (fl_load_relaxed(&((struct block *)addr)->mark) !=
 			block_mark(op->heap, (void *)addr))
-		return true;
-	if (own)
-		return !fl_page_lists(page, index);
-	if (page->kind == PAGE_SMALL)
+			return true;
+		return own && !fl_page_lists(page, index);
+	}
+	if (deferred_has(op->heap, page, (const void *)addr))
 		return false;
 	/* Whoever handed the block out cleared its bit, and that came before
 	 * this free: a bit that is set now was set by another free. */

@@ -3,6 +3,7 @@
 #ifndef CORE_MISUSE_H
 #define CORE_MISUSE_H
 
+#include "deferred.h"
 #include "page.h"
 
 #pragma GCC visibility push(hidden)
@@ -19,8 +20,8 @@ __attribute__((cold)) void fl_misuse(struct op *op,
  * Whether `addr` is a block in use of the page or span it was looked up to;
  * if not, *kind says what it is.  The one place that turns a doubt into a
  * verdict: the fast paths only decide that there is a doubt.  The caller is
- * inside its context; for another's page, what its owner has in its free list
- * is told by the mark alone.
+ * inside its context, or in none (op->local NULL); for another's page, what its
+ * owner has in its free list is told by the mark alone.
  */
 __attribute__((cold)) bool fl_misuse_judge(struct op *op, uintptr_t addr,
 	struct page *page, enum fallow_misuse_kind *kind);
@@ -42,10 +43,11 @@ static inline bool misuse_doubtful(
 	if (page->kind == PAGE_SMALL)
 		return ((const struct block *)addr)->mark ==
 			block_mark(heap, (const void *)addr);
-	return (fl_load_relaxed(&page->bits) |
-		       fl_load_relaxed(&page->remote)) >>
+	if ((fl_load_relaxed(&page->bits) | fl_load_relaxed(&page->remote)) >>
 			page_index(page, addr) &
-		1;
+		1)
+		return true;
+	return deferred_has(heap, page, (const void *)addr);
 }
 
 #endif

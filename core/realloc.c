@@ -13,6 +13,7 @@
  * further than it was.
  */
 #include "alloc.h"
+#include "free.h"
 #include "misuse.h"
 #include "span.h"
 #include "string.h"
@@ -91,7 +92,10 @@ static void *block_move(struct op *op, void *p, struct page *page, size_t size)
 		memset((char *)new + usable, 0, end - usable);
 		op_rejoin(op);
 	}
-	fl_free(op, p);
+	if (flags & FALLOW_NOWAIT)
+		fl_free_nowait(op, p);
+	else
+		fl_free(op, p);
 	return new;
 }
 

@@ -90,6 +90,7 @@ void fallow_snapshot(struct fallow *fallow, struct fallow_snapshot *snapshot)
 	size_t number = 0;
 
 	counters_copy(&heap->counters, &sum);
+	sum.deferred = fl_load_relaxed(&heap->deferred_count);
 	locals_sum(heap, &sum);
 	while (chunk_sum(heap, number, &sum))
 		number++;
@@ -206,6 +207,7 @@ static void put_snapshot(
 	put_line(out, "live peak", sum->live_peak);
 	put_line(out, "holes", sum->holes);
 	put_line(out, "blocks", sum->blocks);
+	put_line(out, "deferred", sum->deferred);
 	put_line(out, "pages", sum->pages);
 	put_line(out, "spans", sum->spans);
 	put_line(out, "chunks", sum->chunks);

@@ -119,7 +119,8 @@ void oracle_verify(struct oracle *oracle);
 /*
  * With no call in progress in any context: fallow_check() finds nothing, the
  * blocks in use that fallow_walk() visits are exactly those that the n oracles
- * know, and the snapshot's sums are theirs.  All are of one heap.
+ * know, and the snapshot's sums are theirs.  All are of one heap.  What was
+ * deferred is freed first.
  */
 void oracle_compare(struct oracle *const *oracles, size_t n);
 

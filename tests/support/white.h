@@ -12,6 +12,8 @@
 
 #include "alloc.h"
 #include "class.h"
+#include "deferred.h"
+#include "free.h"
 #include "misuse.h"
 #include "region.h"
 #include "sim_rig.h"

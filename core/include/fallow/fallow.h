@@ -53,9 +53,9 @@ struct fallow {
 
 /* Per-call flags; 0 is the ordinary call. */
 enum fallow_flags {
-	/* No provider call and no waiting for a contended lock: NULL rather
-	 * than either.  (What the call took and cannot use is given back under
-	 * a lock.)  Implies FALLOW_NORECLAIM. */
+	/* No provider call and no waiting, neither for a contended lock nor
+	 * for another call: NULL rather than either.  Implies
+	 * FALLOW_NORECLAIM. */
 	FALLOW_NOWAIT = 1u << 0,
 	/* Every byte of the block reads as zero; in a realloc, every byte
 	 * beyond the old usable size. */
@@ -251,6 +251,20 @@ void *fallow_realloc_flags(
 void fallow_free(struct fallow *heap, void *p);
 
 /*
+ * Frees a block where fallow_free() is not legal: puts it by with one
+ * compare-and-swap, and the next call that can frees it: an allocation that
+ * takes the slow path (but for NOWAIT ones), a collect, an offline, the heap's
+ * end.  Until then it is a block in use to fallow_walk(), fallow_check() and
+ * the snapshot, which also says how many there are.
+ * Misuse: as fallow_free(), noticed here, reported where the block would have
+ * been freed; of more than four between two such calls only the counter tells.
+ * A block that is written to afterwards costs those deferred before it.
+ * Context: any, also an NMI, and code that has no context yet; in the model
+ * SINGLE as fallow_free().  Locks, Calls: none.
+ */
+void fallow_free_deferred(struct fallow *heap, void *p);
+
+/*
  * Frees a block whose size the caller knows: any size that an allocation or
  * reallocation of this block was last asked for.
  * Misuse: as fallow_free(), and WRONG_SIZE.
@@ -385,6 +399,8 @@ struct fallow_snapshot {
 	uint64_t remote_frees, abandoned, adopted;
 	/* Counter: entries into the allocation slow path. */
 	uint64_t slow_paths;
+	/* Now: of `blocks`, those that fallow_free_deferred() has put by. */
+	size_t deferred;
 };
 
 /* Fills *snapshot up to the size it says.  Context: any; time proportional
