@@ -265,6 +265,51 @@ void fallow_free(struct fallow *heap, void *p);
 void fallow_free_deferred(struct fallow *heap, void *p);
 
 /*
+ * Blocks that were allocated in advance.  Storage of the caller's, zero at the
+ * begin; the blocks are linked through themselves.
+ */
+struct fallow_token {
+	/* fallow's. */
+	void *first;
+	/* May be read: how many blocks are left, and what was asked for. */
+	size_t left;
+	size_t size;
+	bool zero;
+};
+
+/*
+ * Fills the token up to n blocks of `size` bytes, aligned as those of
+ * fallow_alloc(); with FALLOW_ZERO every byte is zero.  Flags as in
+ * fallow_alloc_flags().
+ * Returns: whether n blocks, or more, are in it.  If not, all that was taken
+ * has been given back and the token is as before: iff the memory is exhausted,
+ * or the token holds blocks of another size, or of the same with and without
+ * FALLOW_ZERO.
+ * Context: as fallow_alloc_flags(); the token is nobody else's meanwhile.
+ * Time: proportional to n.  Calls: as fallow_alloc_flags().
+ */
+bool fallow_prefill(struct fallow *heap, struct fallow_token *token,
+	size_t size, size_t n, unsigned flags)
+	__attribute__((warn_unused_result));
+
+/*
+ * Takes a block out of the token; fallow_free() frees it.
+ * Returns: the block; NULL iff none is left.
+ * Context: any, also an NMI, inside or outside of any context of the heap.  A
+ * token is used by one execution at a time: one that a handler takes from is
+ * changed by others with that handler kept away.  Time: a few instructions.
+ * Calls: none.
+ */
+void *fallow_alloc_from(struct fallow_token *token)
+	__attribute__((warn_unused_result));
+
+/*
+ * Frees the blocks that are left in the token, which is then empty.
+ * Context: as fallow_free().  Time: proportional to their number.  Calls: none.
+ */
+void fallow_unfill(struct fallow *heap, struct fallow_token *token);
+
+/*
  * Frees a block whose size the caller knows: any size that an allocation or
  * reallocation of this block was last asked for.
  * Misuse: as fallow_free(), and WRONG_SIZE.
