@@ -448,8 +448,11 @@ void fl_class_trim_all(struct op *op)
 {
 	uint32_t pass = pass_begin(op->heap);
 
-	/* A few pages at a time: interrupts are masked for no longer. */
+	/* A few pages at a time: interrupts are masked for no longer.  A NOWAIT
+	 * call makes do with those. */
 	while (fl_class_trim(op, pass, STEP_PAGES)) {
+		if (op->flags & FALLOW_NOWAIT)
+			return;
 		op_drop(op);
 		op_rejoin(op);
 	}

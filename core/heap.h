@@ -320,12 +320,17 @@ static inline void op_enter(struct op *op)
 	op_local(op);
 }
 
-/* The same after a drop: the lists of the local are the caller's to use.  The
- * context that it comes back to may have been parked by others meanwhile. */
+/*
+ * The same after a drop: the lists of the local are the caller's to use.  The
+ * context that it comes back to may have been parked by others meanwhile.  Not
+ * so a NOWAIT call's, which does not wait: it drops the context only when it
+ * has its block, and uses no list afterwards.
+ */
 static inline void op_rejoin(struct op *op)
 {
 	op_enter(op);
-	if (op->local != NULL && heap_parked(op->heap, op->local->index))
+	if (op->local != NULL && !(op->flags & FALLOW_NOWAIT) &&
+		heap_parked(op->heap, op->local->index))
 		fl_local_unpark(op->heap, op->local);
 }
 
