@@ -6,19 +6,13 @@
  * Order matters: the device tree first, in the block that start.S mapped for
  * it, for it says where RAM and fw_cfg are; then the direct map of all RAM,
  * with tables in the image; then that block is RAM like any other and loses
- * its mapping; then frames, provider, fw_cfg.  Until the tree has been read,
- * messages go to where QEMU has always had the serial port.
+ * its mapping; then frames; then the interrupt controller and the other CPUs
+ * (cpus.c), which find all of that; then provider and fw_cfg.  Until the tree
+ * has been read, messages go to where QEMU has always had the serial port.
  *
  * RAM that is no whole 2 MiB block is left out: a block that reached beyond
  * its end would let the CPU speculate into nothing.
- *
- * Interrupts are on in guest_main(), as in a kernel's task, but none comes:
- * nobody told the interrupt controller to forward any.
  */
-#include <fallow/pagetable.h>
-
-#include "board.h"
-#include "devicetree.h"
 #include "image.h"
 #include "virt.h"
 
@@ -49,22 +43,15 @@ enum {
 #define DIRECT_BYTES (TABLE_ENTRIES * LARGE_BLOCK)
 #define DIRECT_TABLES 8
 
-/* PMCR_EL0: enable, reset the cycle counter, count to 64 bits; and the cycle
- * counter's bit in PMCNTENSET_EL0. */
-#define PMCR (1 << 0 | 1 << 2 | 1 << 6)
+/* PMCR_EL0: enable, count to 64 bits; and the cycle counter's bit in
+ * PMCNTENSET_EL0. */
+#define PMCR (1 << 0 | 1 << 6)
 #define PMCNTEN_CYCLES ((uint64_t)1 << 31)
 #define PMUVER(dfr0) ((unsigned)((dfr0) >> PMUVER_SHIFT & 15))
-
-/* What TPIDR_EL1 points to: the port of aarch64 reads the index of the context
- * from its first word. */
-struct cpu {
-	uint32_t context;
-};
 
 _Noreturn void board_main(void);
 _Noreturn void board_refuse_level(void);
 
-static struct cpu cpu0;
 static struct fallow_pagetable pagetable;
 static struct fallow_provider provider;
 static struct board_devicetree tree;
@@ -81,33 +68,33 @@ static uint64_t image_physical(const void *p)
 	return (uintptr_t)p;
 }
 
-static volatile uint32_t *device(uint64_t base, uint64_t offset)
-{
-	return (volatile uint32_t *)(uintptr_t)(base + offset);
-}
-
 void board_putc(char c)
 {
-	while (*device(uart, UART_FLAGS) & UART_FLAGS_FULL)
+	while (*device_word(uart, UART_FLAGS) & UART_FLAGS_FULL)
 		continue;
-	*device(uart, UART_DATA) = (uint8_t)c;
+	*device_word(uart, UART_DATA) = (uint8_t)c;
 }
 
-_Noreturn void board_exit(int status)
+/* Asks the debugger that QEMU plays to end the machine. */
+static void semihosting_exit(uint64_t status)
 {
 	struct {
 		uint64_t reason;
 		uint64_t status;
-	} exit = { SEMIHOSTING_APPLICATION_EXIT, (uint64_t)status };
+	} exit = { SEMIHOSTING_APPLICATION_EXIT, status };
 	register uint64_t operation __asm__("x0") = SEMIHOSTING_EXIT;
 	register void *argument __asm__("x1") = &exit;
 
-	if (status < 0 || status > 127)
-		exit.status = 127;
 	__asm__ volatile("hlt #0xf000"
 			 : "+r"(operation)
 			 : "r"(argument)
 			 : "memory");
+}
+
+_Noreturn void board_exit(int status)
+{
+	board_fault_yield();
+	semihosting_exit(status < 0 || status > 127 ? 127 : (uint64_t)status);
 	for (;;)
 		__asm__ volatile("msr daifset, #15\n\twfi");
 }
@@ -119,10 +106,12 @@ _Noreturn void board_refuse_level(void)
 }
 
 /*
- * Lets the cycle counter run, which counts instructions under -icount shift=0;
- * the generic timer's counter, which every CPU has, moves only every 16th.
+ * The cycle counter counts instructions under -icount shift=0; the generic
+ * timer's counter, which every CPU has, moves only every 16th.  Each CPU has a
+ * cycle counter of its own: the others begin where the first one is when they
+ * come up, so that all agree but for what passed until they read that.
  */
-static void ticks_init(void)
+void board_ticks_init(uint64_t start)
 {
 	uint64_t dfr0;
 
@@ -133,8 +122,9 @@ static void ticks_init(void)
 	__asm__ volatile("msr pmccfiltr_el0, xzr\n\t"
 			 "msr pmcntenset_el0, %1\n\t"
 			 "msr pmcr_el0, %0\n\t"
+			 "msr pmccntr_el0, %2\n\t"
 			 "isb" ::"r"((uint64_t)PMCR),
-		"r"(PMCNTEN_CYCLES));
+		"r"(PMCNTEN_CYCLES), "r"(start));
 }
 
 uint64_t board_ticks(void)
@@ -160,12 +150,11 @@ bool board_fwcfg_start(uint64_t descriptor)
 	return true;
 }
 
-/* Whether the device is in the memory that start.S mapped. */
-static bool device_mapped(const struct board_ram *device_range)
+bool board_device_mapped(const struct board_ram *device)
 {
-	return device_range->base >= VIRT_DEVICE_BASE &&
-		device_range->base < VIRT_DEVICE_END &&
-		device_range->size <= VIRT_DEVICE_END - device_range->base;
+	return device->base >= VIRT_DEVICE_BASE &&
+		device->base < VIRT_DEVICE_END &&
+		device->size <= VIRT_DEVICE_END - device->base;
 }
 
 /* Reads the device tree; panics with what is wrong with it. */
@@ -177,9 +166,9 @@ static void tree_read(void)
 
 	if (wrong)
 		board_panic(wrong);
-	if (device_mapped(&tree.uart))
+	if (board_device_mapped(&tree.uart))
 		uart = tree.uart.base;
-	if (!device_mapped(&tree.fwcfg) || tree.fwcfg.size < FWCFG_BYTES)
+	if (!board_device_mapped(&tree.fwcfg) || tree.fwcfg.size < FWCFG_BYTES)
 		tree.fwcfg.base = 0;
 }
 
@@ -256,18 +245,32 @@ static void memory_init(void)
 		tree.taken_count, VIRT_DIRECT_BASE);
 }
 
+static void others_stop(void *ctx)
+{
+	(void)ctx;
+	board_stop_others();
+}
+
+static void others_resume(void *ctx)
+{
+	(void)ctx;
+	board_resume_others();
+}
+
 /*
- * The window's half of the addresses names the TTBR.  This board starts no
- * other CPU, so blocks can be resized on any model; QEMU's TLB raises no
- * conflict aborts, so where there is BBM level 2 it is done without a gap.
+ * The window's half of the addresses names the TTBR.  Blocks can be resized on
+ * any model: with BBM level 2 without a gap, for QEMU's TLB raises no conflict
+ * aborts; else with nobody else there, or with the others stopped.
  */
-enum fallow_status board_pagetable_init(struct fallow_pagetable *made,
+struct fallow_pagetable_config board_pagetable_config(
 	const struct fallow_frame_hooks *hooks, uintptr_t window_base,
 	size_t window_size, unsigned flags)
 {
 	unsigned ttbr = window_base >> 63;
-	struct fallow_pagetable_config config = {
-		.size = sizeof(config),
+	bool alone = board_cpus() == 1;
+
+	return (struct fallow_pagetable_config){
+		.size = sizeof(struct fallow_pagetable_config),
 		.root = image_physical(ttbr ? board_root_high : board_root_low),
 		.direct_offset = VIRT_DIRECT_BASE,
 		.frames = *hooks,
@@ -275,9 +278,19 @@ enum fallow_status board_pagetable_init(struct fallow_pagetable *made,
 		.window_size = window_size,
 		.ttbr = ttbr,
 		.attr_index = VIRT_ATTR_NORMAL,
-		.flags = flags | FALLOW_PAGETABLE_ONE_CPU |
-			FALLOW_PAGETABLE_NO_CONFLICT,
+		.stop_others = alone ? NULL : others_stop,
+		.resume_others = alone ? NULL : others_resume,
+		.flags = flags | FALLOW_PAGETABLE_NO_CONFLICT |
+			(alone ? FALLOW_PAGETABLE_ONE_CPU : 0),
 	};
+}
+
+enum fallow_status board_pagetable_init(struct fallow_pagetable *made,
+	const struct fallow_frame_hooks *hooks, uintptr_t window_base,
+	size_t window_size, unsigned flags)
+{
+	struct fallow_pagetable_config config = board_pagetable_config(
+		hooks, window_base, window_size, flags);
 
 	return fallow_pagetable_init(made, &config);
 }
@@ -297,16 +310,15 @@ static void provider_init(void)
 
 _Noreturn void board_main(void)
 {
-	__asm__ volatile("msr tpidr_el1, %0" ::"r"(&cpu0) : "memory");
-	ticks_init();
+	board_ticks_init(0);
 	tree_read();
 	ram_trim();
 	direct_map_init();
+	board_cpus_init(&tree);
 	memory_init();
+	board_cpus_start(&tree);
 	provider_init();
 	board_fwcfg_init();
-	/* SError and IRQ. */
-	__asm__ volatile("msr daifclr, #6" ::: "memory");
 	board_exit(guest_main());
 }
 

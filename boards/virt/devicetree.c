@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads RAM, CPUs and two devices from a flattened device tree.
+ * Reads RAM, CPUs and a few devices from a flattened device tree.
  *
  * (Debian's libfdt is built for a hosted CPU and not for this one.)
  *
@@ -47,6 +47,9 @@ enum {
 	DEPTH_MAX = 12,
 };
 
+/* What a CPU's `reg` may have: the fields of MPIDR_EL1 that are its affinity. */
+#define AFFINITY ((uint64_t)0xff00ffffff)
+
 /* No tree is as large; below it, sums of offsets in it cannot wrap. */
 #define BLOB_MAX ((uint32_t)1 << 30)
 
@@ -60,6 +63,7 @@ struct bytes {
 struct node {
 	struct bytes name; /* without what follows its @ */
 	struct bytes reg, compatible, type, status;
+	struct bytes method, enable_method;
 	/* Cells of an address and of a size in its children's `reg`. */
 	uint32_t address_cells, size_cells;
 	bool judged;
@@ -180,6 +184,84 @@ static const char *reg_first(const struct node *node, const struct node *parent,
 	return wrong;
 }
 
+/* Takes an interrupt controller of this version. */
+static const char *gic_take(const struct node *node, const struct node *parent,
+	struct board_devicetree *tree, unsigned version)
+{
+	struct board_ram all[BOARD_RAM_MAX];
+	size_t count = 0;
+	const char *wrong = reg_add(node, parent, all, &count);
+
+	if (wrong)
+		return wrong;
+	if (tree->gic_version)
+		return "device tree: more than one interrupt controller";
+	if (count < 2)
+		return "device tree: an interrupt controller is not whole";
+	tree->gic_version = version;
+	tree->gic_distributor = all[0];
+	tree->gic_cpus = all[1];
+	return NULL;
+}
+
+/* Takes how PSCI is called. */
+static const char *psci_take(
+	const struct node *node, struct board_devicetree *tree)
+{
+	if (equal(node->method, "hvc"))
+		tree->psci = BOARD_PSCI_HVC;
+	else if (equal(node->method, "smc"))
+		tree->psci = BOARD_PSCI_SMC;
+	else
+		return "device tree: PSCI by a method that is not known";
+	return NULL;
+}
+
+/* Adds a CPU to the list. */
+static const char *cpu_add(const struct node *node, const struct node *parent,
+	struct board_devicetree *tree)
+{
+	uint32_t a = parent->address_cells;
+	struct board_devicetree_cpu cpu = {
+		.psci = equal(node->enable_method, "psci"),
+	};
+
+	if (a < 1 || a > 2 || node->reg.size != 4 * a)
+		return "device tree: a CPU's reg is no affinity";
+	cpu.affinity = cells(node->reg.at, a);
+	if (cpu.affinity & ~AFFINITY)
+		return "device tree: a CPU's reg is no affinity";
+	for (unsigned i = 0; i < tree->cpus && i < BOARD_CPUS_MAX; i++)
+		if (tree->cpu[i].affinity == cpu.affinity)
+			return "device tree: a CPU is there twice";
+	if (tree->cpus < BOARD_CPUS_MAX)
+		tree->cpu[tree->cpus] = cpu;
+	tree->cpus++;
+	return NULL;
+}
+
+/* Takes from a child of the root what is wanted of it. */
+static const char *child_judge(const struct node *node,
+	const struct node *parent, struct board_devicetree *tree)
+{
+	if (equal(node->type, "memory"))
+		return reg_add(node, parent, tree->ram, &tree->ram_count);
+	if (lists(node->compatible, "arm,pl011"))
+		return reg_first(node, parent, &tree->uart);
+	if (lists(node->compatible, "qemu,fw-cfg-mmio"))
+		return reg_first(node, parent, &tree->fwcfg);
+	if (lists(node->compatible, "arm,cortex-a15-gic") ||
+		lists(node->compatible, "arm,gic-400"))
+		return gic_take(node, parent, tree, 2);
+	if (lists(node->compatible, "arm,gic-v3"))
+		return gic_take(node, parent, tree, 3);
+	/* From 0.2 on the numbers of the functions are fixed. */
+	if (lists(node->compatible, "arm,psci-0.2") ||
+		lists(node->compatible, "arm,psci-1.0"))
+		return psci_take(node, tree);
+	return NULL;
+}
+
 /* Takes from an open node, all of whose properties are known, what is wanted
  * of it; returns what is wrong, or NULL. */
 static const char *node_judge(struct reader *reader)
@@ -194,16 +276,12 @@ static const char *node_judge(struct reader *reader)
 	if (node->status.size && !equal(node->status, "okay") &&
 		!equal(node->status, "ok"))
 		return NULL;
-	if (reader->depth == 2 && equal(node->type, "memory"))
-		return reg_add(node, parent, tree->ram, &tree->ram_count);
-	if (reader->depth == 2 && lists(node->compatible, "arm,pl011"))
-		return reg_first(node, parent, &tree->uart);
-	if (reader->depth == 2 && lists(node->compatible, "qemu,fw-cfg-mmio"))
-		return reg_first(node, parent, &tree->fwcfg);
+	if (reader->depth == 2)
+		return child_judge(node, parent, tree);
 	if (reader->depth != 3)
 		return NULL;
 	if (equal(parent->name, "cpus") && equal(node->type, "cpu"))
-		tree->cpus++;
+		return cpu_add(node, parent, tree);
 	if (equal(parent->name, "reserved-memory"))
 		return reg_add(node, parent, tree->taken, &tree->taken_count);
 	return NULL;
@@ -257,6 +335,10 @@ static void property_keep(
 		node->type = value;
 	else if (equal(name, "status"))
 		node->status = value;
+	else if (equal(name, "method"))
+		node->method = value;
+	else if (equal(name, "enable-method"))
+		node->enable_method = value;
 	else if (equal(name, "#address-cells") && value.size == 4)
 		node->address_cells = number(value.at);
 	else if (equal(name, "#size-cells") && value.size == 4)
@@ -386,4 +468,42 @@ const char *board_devicetree_read(
 	if (!wrong && ram_overlaps(tree))
 		wrong = "device tree: ranges of RAM overlap";
 	return wrong;
+}
+
+/* Where the CPU is in the list; beyond its end if it is not there. */
+static unsigned cpu_find(
+	const struct board_devicetree *tree, uint64_t affinity)
+{
+	unsigned i = 0;
+
+	while (i < tree->cpus && tree->cpu[i].affinity != affinity)
+		i++;
+	return i;
+}
+
+const char *board_devicetree_boot_cpu(
+	struct board_devicetree *tree, uint64_t affinity)
+{
+	const struct board_devicetree_cpu boot = { .affinity = affinity };
+	bool listed_all = tree->cpus <= BOARD_CPUS_MAX;
+	unsigned at;
+
+	if (!listed_all)
+		tree->cpus = BOARD_CPUS_MAX;
+	at = cpu_find(tree, affinity);
+	if (at == tree->cpus && tree->cpus && listed_all)
+		return "device tree: the CPU that runs is not there";
+	/* It may be one of those that found no room, or the tree says nothing
+	 * of CPUs. */
+	if (at == tree->cpus && tree->cpus)
+		at--;
+	tree->cpus += !tree->cpus;
+	tree->cpu[at] = tree->cpu[0];
+	tree->cpu[0] = boot;
+	if (tree->cpus > 1 && tree->psci == BOARD_PSCI_NONE)
+		return "device tree: no PSCI to start the other CPUs with";
+	for (unsigned i = 1; i < tree->cpus; i++)
+		if (!tree->cpu[i].psci)
+			return "device tree: a CPU that PSCI does not start";
+	return NULL;
 }

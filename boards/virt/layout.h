@@ -38,10 +38,24 @@
 #define PMUVER_NONE 0
 #define PMUVER_OTHER 15
 
+/*
+ * Each CPU's stacks, from below, one CPU's above the other's:
+ *
+ *   guard | stack of tasks | guard | stack of interrupts and faults
+ *
+ * The second stack holds an allocation within a handler, and what an NMI does
+ * on top of that.
+ */
+#define VIRT_CPUS_MAX 8
+#define VIRT_GUARD_BYTES 0x1000
 #define VIRT_STACK_BYTES 0x10000
-#define VIRT_TRAP_STACK_BYTES 0x2000
+#define VIRT_TRAP_STACK_BYTES 0x8000
+#define VIRT_TRAP_GUARD_AT (VIRT_GUARD_BYTES + VIRT_STACK_BYTES)
+#define VIRT_STACKS_BYTES \
+ (VIRT_TRAP_GUARD_AT + VIRT_GUARD_BYTES + VIRT_TRAP_STACK_BYTES)
 
-/* x0 to x30, ELR and SPSR, as trap_enter leaves them on the stack. */
-#define VIRT_TRAP_BYTES 272
+/* x0 to x30, ELR, SPSR and SP_EL0, as trap_enter leaves them on the stack, in
+ * the bytes of a struct board_frame. */
+#define VIRT_TRAP_BYTES 320
 
 #endif

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From QEMU's first instruction to board_main(), and the vectors.
+ * From a CPU's first instruction to C, and the vectors.
  *
  * QEMU starts an ELF image at its entry with the MMU off, at EL1, or at EL2
  * with `-M virt,virtualization=on`; at EL3 (`secure=on`) there is no PSCI and
- * nothing here is made for it.  x0 says nothing.  Only the first CPU runs.
+ * nothing here is made for it.  x0 says nothing.  The other CPUs come later
+ * and one by one (PSCI's CPU_ON), in the same state, with their index in x0.
+ * Until the MMU is on they touch no memory but text: without it they bypass
+ * the caches, in which the first CPU's stores may be.
+ *
+ * TPIDRRO_EL0 holds the CPU's index from the first instruction on: nothing runs
+ * at EL0 here, and the block at TPIDR_EL1 is the image's to replace.
  *
  * C runs on SP_EL0 (SPSel is 0), so that an exception, which switches to
  * SP_EL1, has a stack of its own even when the other one is not mapped.
+ * Handlers stay on SP_EL1, and exceptions within them nest there.
  *
  * The tables built here map devices, the block of the device tree (read only)
  * and the image at their physical addresses: the image's first block by pages,
  * so that text and constants cannot be written, nothing else be executed, and
- * the page under the stack is not there.  board_main() does the rest in C.
+ * the pages under the stacks are not there.  board_main() does the rest in C.
  */
 #include "layout.h"
 
@@ -48,14 +55,27 @@
  * 11), instruction cache (12), stack alignment (4, 3), data cache, MMU. */
 #define SCTLR (0x30d00800 | 1 << 12 | 1 << 4 | 1 << 3 | 1 << 2 | 1)
 
-/* Fields of ID_AA64MMFR1_EL1 and HCRX_EL2. */
+/* Fields of ID_AA64MMFR1_EL1 and HCRX_EL2, and that register by its encoding,
+ * for assemblers that do not know its name. */
 #define MMFR1_HCX_SHIFT 40
 #define HCRX_TCR2EN (1 << 14)
+#define HCRX_EL2 s3_4_c1_c2_2
+
+/* ID_AA64PFR0_EL1.GIC: whether there are the GIC's system registers; those of
+ * EL2 (IHI 0069, "ICC_SRE_EL2", "ICH_HCR_EL2"); two bits of the first. */
+#define PFR0_GIC_SHIFT 24
+#define ICC_SRE_EL2 s3_4_c12_c9_5
+#define ICH_HCR_EL2 s3_4_c12_c11_0
+#define SRE_EL2_SRE (1 << 0)
+#define SRE_EL2_ENABLE (1 << 3)
 
 	.section .text.start, "ax"
-	.global board_start
+	.global board_start, board_cpu_start
 board_start:
+	mov	x0, xzr
+board_cpu_start:
 	msr	daifset, #15
+	mov	x19, x0			/* the index, until C begins */
 	mrs	x0, CurrentEL
 	ubfx	x0, x0, #2, #2
 	cmp	x0, #1
@@ -63,8 +83,7 @@ board_start:
 	cmp	x0, #2
 	b.eq	at_el2
 	/* EL3: enough of a stack to say so. */
-	adrp	x1, stack_end
-	add	x1, x1, :lo12:stack_end
+	adrp	x1, board_stacks + VIRT_TRAP_GUARD_AT
 	mov	sp, x1
 	b	board_refuse_level
 
@@ -89,14 +108,24 @@ at_el2:
 	mrs	x0, pmcr_el0
 	ubfx	x0, x0, #11, #5
 1:	msr	mdcr_el2, x0
-	/* EL1 reads TCR2_EL1 where there is one.  HCRX_EL2 by its encoding,
-	 * for assemblers that do not know its name. */
+	/* EL1 reads TCR2_EL1 where there is one. */
 	mrs	x1, id_aa64mmfr1_el1
 	ubfx	x1, x1, #MMFR1_HCX_SHIFT, #4
 	cbz	x1, 2f
 	mov	x0, #HCRX_TCR2EN
-	msr	s3_4_c1_c2_2, x0
-2:
+	msr	HCRX_EL2, x0
+	/* EL1 has the GIC's registers, and its interrupts are no virtual
+	 * ones. */
+2:	mrs	x1, id_aa64pfr0_el1
+	ubfx	x1, x1, #PFR0_GIC_SHIFT, #4
+	cbz	x1, 3f
+	mrs	x0, ICC_SRE_EL2
+	orr	x0, x0, #SRE_EL2_SRE
+	orr	x0, x0, #SRE_EL2_ENABLE
+	msr	ICC_SRE_EL2, x0
+	isb
+	msr	ICH_HCR_EL2, xzr
+3:
 	mrs	x0, midr_el1
 	msr	vpidr_el2, x0
 	mrs	x0, mpidr_el1
@@ -110,18 +139,22 @@ at_el2:
 	eret
 
 at_el1:
+	msr	tpidrro_el0, x19
 	/* SP_EL1 is the exceptions', SP_EL0 everything else's. */
+	adrp	x0, board_stacks
+	ldr	x1, =VIRT_STACKS_BYTES
+	madd	x0, x19, x1, x0
 	msr	spsel, #1
-	adrp	x0, trap_stack_end
-	add	x0, x0, :lo12:trap_stack_end
-	mov	sp, x0
+	add	x1, x0, x1
+	mov	sp, x1
 	msr	spsel, #0
-	adrp	x0, stack_end
-	add	x0, x0, :lo12:stack_end
-	mov	sp, x0
+	ldr	x1, =VIRT_TRAP_GUARD_AT
+	add	x1, x0, x1
+	mov	sp, x1
 	adrp	x0, vectors
 	add	x0, x0, :lo12:vectors
 	msr	vbar_el1, x0
+	cbnz	x19, mmu_on
 
 	adrp	x0, board_bss_begin
 	adrp	x1, board_bss_end
@@ -168,7 +201,6 @@ at_el1:
 	ldr	x3, =VIRT_IMAGE_BASE
 	adrp	x4, board_rodata_begin
 	adrp	x5, board_data_begin
-	adrp	x6, board_stack_guard
 	ldr	x7, =TEXT_PAGE
 	ldr	x8, =RODATA_PAGE
 	ldr	x9, =DATA_PAGE
@@ -177,13 +209,25 @@ at_el1:
 	cmp	x3, x4
 	csel	x10, x7, x10, lo
 	orr	x10, x10, x3
-	cmp	x3, x6
-	csel	x10, xzr, x10, eq
 	str	x10, [x2], #8
 	add	x3, x3, #0x1000
 	tst	x3, #0x1ff000
 	b.ne	6b
 
+	/* Each CPU's two guards are taken out again. */
+	adrp	x2, level3
+	adrp	x3, board_stacks
+	ubfx	x4, x3, #12, #9
+	add	x2, x2, x4, lsl #3
+	mov	x4, #VIRT_CPUS_MAX
+7:	str	xzr, [x2]
+	str	xzr, [x2, #(VIRT_TRAP_GUARD_AT >> 12 << 3)]
+	add	x2, x2, #(VIRT_STACKS_BYTES >> 12 << 3)
+	subs	x4, x4, #1
+	b.ne	7b
+
+mmu_on:
+	adrp	x0, board_root_low
 	msr	ttbr0_el1, x0
 	adrp	x0, board_root_high
 	msr	ttbr1_el1, x0
@@ -207,11 +251,14 @@ at_el1:
 	isb
 	mov	x29, xzr
 	mov	x30, xzr
+	cbnz	x19, board_cpu_main
 	b	board_main
 
 /*
  * Saves the registers for board_trap(frame, kind) and restores what it leaves
- * of them.  kind counts the vectors from 0.
+ * of them.  kind counts the vectors from 0.  The stack of traps has a guard,
+ * too: a trap that runs into it comes here again and again, each time further
+ * down, until it is through the guard and can report where it hit it.
  */
 	.section .text.vectors, "ax"
 trap_enter:
@@ -232,11 +279,13 @@ trap_enter:
 	mrs	x2, elr_el1
 	stp	x30, x2, [sp, #240]
 	mrs	x2, spsr_el1
-	str	x2, [sp, #256]
+	mrs	x3, sp_el0
+	stp	x2, x3, [sp, #256]
 	mov	x0, sp
 	bl	board_trap
-	ldr	x2, [sp, #256]
+	ldp	x2, x3, [sp, #256]
 	msr	spsr_el1, x2
+	msr	sp_el0, x3
 	ldp	x30, x2, [sp, #240]
 	msr	elr_el1, x2
 	ldp	x28, x29, [sp, #224]
@@ -253,8 +302,25 @@ trap_enter:
 	ldp	x6, x7, [sp, #48]
 	ldp	x4, x5, [sp, #32]
 	ldp	x2, x3, [sp, #16]
-	ldp	x0, x1, [sp], #VIRT_TRAP_BYTES
+	ldp	x0, x1, [sp]
+	add	sp, sp, #VIRT_TRAP_BYTES
 	eret
+
+/*
+ * void board_on_trap_stack(call): calls call() on the stack of interrupts,
+ * which the caller may be on already.  Requires: interrupts are masked.
+ */
+	.global board_on_trap_stack
+board_on_trap_stack:
+	mrs	x1, spsel
+	cbz	x1, 1f
+	br	x0
+1:	stp	x29, x30, [sp, #-16]!
+	msr	spsel, #1
+	blr	x0
+	msr	spsel, #0
+	ldp	x29, x30, [sp], #16
+	ret
 
 /* Sixteen vectors of 128 bytes (Arm ARM, "Exception vectors"). */
 	.balign	2048
@@ -310,12 +376,9 @@ level3:
 	/* The linker script puts these into the image's first block. */
 	.section .bss.stacks, "aw", @nobits
 	.balign	4096
-	.global board_stack_guard
-board_stack_guard:
-	.skip	4096
-	.skip	VIRT_STACK_BYTES
-stack_end:
-	.skip	VIRT_TRAP_STACK_BYTES
-trap_stack_end:
+	.global board_stacks, board_stacks_end
+board_stacks:
+	.skip	VIRT_CPUS_MAX * VIRT_STACKS_BYTES
+board_stacks_end:
 
 	.section .note.GNU-stack, "", @progbits

@@ -43,10 +43,10 @@ static void test_hole_of_addresses_faults(void)
 /* The page under the stack is not there; the one above it is. */
 static void test_stack_has_guard(void)
 {
-	CHECK(!board_can_read((uintptr_t)board_stack_guard));
-	CHECK(!board_can_write((uintptr_t)board_stack_guard + GRANULE - 1));
-	CHECK(board_can_write((uintptr_t)board_stack_guard + GRANULE));
-	CHECK(board_can_read((uintptr_t)board_stack_guard - 1));
+	CHECK(!board_can_read((uintptr_t)board_stacks));
+	CHECK(!board_can_write((uintptr_t)board_stacks + GRANULE - 1));
+	CHECK(board_can_write((uintptr_t)board_stacks + GRANULE));
+	CHECK(board_can_read((uintptr_t)board_stacks - 1));
 }
 
 /* The device tree's block is RAM like any other now, and beyond the image

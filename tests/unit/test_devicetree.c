@@ -171,12 +171,40 @@ static void root(void)
 	CELLS("#size-cells", 2);
 }
 
-static void cpu(const char *name, const char *status)
+/* A CPU with one cell of affinity, which PSCI starts. */
+static void cpu(uint32_t affinity, const char *status)
 {
-	node(name);
+	node("cpu@0");
 	property_text("device_type", "cpu");
+	CELLS("reg", affinity);
+	property_text("enable-method", "psci");
 	if (status)
 		property_text("status", status);
+	node_end();
+}
+
+/* Begins the node of CPUs, with so many cells of affinity. */
+static void cpus(uint32_t cells)
+{
+	node("cpus");
+	CELLS("#address-cells", cells);
+	CELLS("#size-cells", 0);
+}
+
+static void psci(const char *compatible, const char *method)
+{
+	node("psci");
+	property_text("compatible", compatible);
+	property_text("method", method);
+	node_end();
+}
+
+static void gic(const char *compatible)
+{
+	node("intc@8000000");
+	property_text("compatible", compatible);
+	CELLS("reg", 0, 0x8000000, 0, 0x10000, 0, 0x8010000, 0, 0x20000, 0,
+		0x8030000, 0, 0x10000);
 	node_end();
 }
 
@@ -204,12 +232,10 @@ static void whole_tree(void)
 	CELLS("reg", 0x60000000, 0x2000);
 	node_end();
 	node_end();
-	node("cpus");
-	CELLS("#address-cells", 1);
-	CELLS("#size-cells", 0);
-	cpu("cpu@0", NULL);
-	cpu("cpu@1", "okay");
-	cpu("cpu@2", "disabled");
+	cpus(1);
+	cpu(0, NULL);
+	cpu(0x101, "okay");
+	cpu(2, "disabled");
 	node("cpu-map");
 	node("cluster0");
 	node_end();
@@ -224,6 +250,8 @@ static void whole_tree(void)
 	CELLS("reg", 0, 0x9020000, 0, 0x18);
 	property_text("compatible", "qemu,fw-cfg-mmio");
 	node_end();
+	psci("arm,psci-0.2", "smc");
+	gic("arm,gic-v3");
 	node_end();
 	tree_end();
 }
@@ -247,6 +275,15 @@ static void test_reads_what_is_there(void)
 	CHECK_EQUAL(tree.taken[1].base, 0x60000000);
 	CHECK_EQUAL(tree.taken[1].size, 0x2000);
 	CHECK_EQUAL(tree.cpus, 2);
+	CHECK_EQUAL(tree.cpu[0].affinity, 0);
+	CHECK_EQUAL(tree.cpu[1].affinity, 0x101);
+	CHECK(tree.cpu[0].psci && tree.cpu[1].psci);
+	CHECK_EQUAL(tree.psci, BOARD_PSCI_SMC);
+	CHECK_EQUAL(tree.gic_version, 3);
+	CHECK_EQUAL(tree.gic_distributor.base, 0x8000000);
+	CHECK_EQUAL(tree.gic_distributor.size, 0x10000);
+	CHECK_EQUAL(tree.gic_cpus.base, 0x8010000);
+	CHECK_EQUAL(tree.gic_cpus.size, 0x20000);
 	CHECK_EQUAL(tree.uart.base, 0x9000000);
 	CHECK_EQUAL(tree.fwcfg.base, 0x9020000);
 	CHECK_EQUAL(tree.fwcfg.size, 0x18);
@@ -495,12 +532,80 @@ static void property_long(void)
 	word(0);
 }
 
+static void cpu_twice(void)
+{
+	cpus(1);
+	cpu(1, NULL);
+	cpu(0, NULL);
+	cpu(1, NULL);
+	node_end();
+}
+
+static void cpu_of_no_address(void)
+{
+	cpus(1);
+	node("cpu@0");
+	property_text("device_type", "cpu");
+	node_end();
+	node_end();
+}
+
+/* Cells that are not as many as the parent says. */
+static void cpu_of_long_address(void)
+{
+	cpus(1);
+	node("cpu@0");
+	property_text("device_type", "cpu");
+	CELLS("reg", 0, 0);
+	node_end();
+	node_end();
+}
+
+static void cpu_of_three_cells(void)
+{
+	cpus(3);
+	node("cpu@0");
+	property_text("device_type", "cpu");
+	CELLS("reg", 0, 0, 0);
+	node_end();
+	node_end();
+}
+
+/* A bit of MPIDR_EL1 that is none of affinity. */
+static void cpu_of_no_affinity(void)
+{
+	cpus(1);
+	cpu(0x80000000, NULL);
+	node_end();
+}
+
+static void psci_by_mail(void)
+{
+	psci("arm,psci-1.0", "mail");
+}
+
+static void gic_twice(void)
+{
+	gic("arm,gic-v3");
+	gic("arm,gic-400");
+}
+
+static void gic_in_part(void)
+{
+	node("intc@8000000");
+	property_text("compatible", "arm,cortex-a15-gic");
+	CELLS("reg", 0, 0x8000000, 0, 0x10000);
+	node_end();
+}
+
 static void test_contents_forged(void)
 {
 	void (*const all[])(void) = { ram_wraps, ram_odd, ram_wide,
 		ram_no_size, ram_scattered, property_late, token_unknown, deep,
 		node_open_at_end, node_end_too_many, property_name_outside,
-		property_long, ram_twice, ram_nested };
+		property_long, ram_twice, ram_nested, cpu_twice,
+		cpu_of_no_address, cpu_of_long_address, cpu_of_three_cells,
+		cpu_of_no_affinity, psci_by_mail, gic_twice, gic_in_part };
 	const char *const expected[] = { "device tree: a range wraps",
 		"device tree: reg is not whole",
 		"device tree: addresses of neither 32 nor 64 bits",
@@ -513,12 +618,186 @@ static void test_contents_forged(void)
 		"device tree: a property's name is outside",
 		"device tree: truncated in a property",
 		"device tree: ranges of RAM overlap",
-		"device tree: ranges of RAM overlap" };
+		"device tree: ranges of RAM overlap",
+		"device tree: a CPU is there twice",
+		"device tree: a CPU's reg is no affinity",
+		"device tree: a CPU's reg is no affinity",
+		"device tree: a CPU's reg is no affinity",
+		"device tree: a CPU's reg is no affinity",
+		"device tree: PSCI by a method that is not known",
+		"device tree: more than one interrupt controller",
+		"device tree: an interrupt controller is not whole" };
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		with_root(all[i]);
 		CHECK(says(expected[i]));
 	}
+}
+
+/* Reads a tree of RAM and of `count` CPUs from affinity 0 on, with PSCI or
+ * without. */
+static void cpus_read(
+	struct board_devicetree *tree, uint32_t count, const char *method)
+{
+	tree_begin();
+	root();
+	memory(0x40000000, 0x1000);
+	if (count)
+		cpus(1);
+	for (uint32_t i = 0; i < count; i++)
+		cpu(i, NULL);
+	if (count)
+		node_end();
+	if (method)
+		psci("arm,psci-1.0", method);
+	node_end();
+	tree_end();
+	CHECK(read_part(tree, blob_size) == NULL);
+}
+
+/* Whether this is said when the CPU with this affinity is the one that runs. */
+static bool boot_says(
+	struct board_devicetree *tree, uint64_t affinity, const char *text)
+{
+	const char *wrong = board_devicetree_boot_cpu(tree, affinity);
+
+	return text ? wrong && strcmp(wrong, text) == 0 : !wrong;
+}
+
+/* The CPU that runs is the first, wherever it is in the tree; the others are
+ * each there once. */
+static void test_boot_cpu_first(void)
+{
+	for (uint32_t boot = 0; boot < 4; boot++) {
+		struct board_devicetree tree;
+		unsigned seen = 0;
+
+		cpus_read(&tree, 4, "hvc");
+		CHECK_EQUAL(tree.psci, BOARD_PSCI_HVC);
+		CHECK(boot_says(&tree, boot, NULL));
+		CHECK_EQUAL(tree.cpus, 4);
+		CHECK_EQUAL(tree.cpu[0].affinity, boot);
+		for (unsigned i = 0; i < 4; i++)
+			seen |= 1u << tree.cpu[i].affinity;
+		CHECK_EQUAL(seen, 15);
+	}
+}
+
+/* What is beyond the list stays off, unless it is the CPU that runs. */
+static void test_more_cpus_than_room(void)
+{
+	struct board_devicetree tree;
+	unsigned seen;
+
+	for (uint32_t boot = 0; boot < BOARD_CPUS_MAX + 3; boot++) {
+		cpus_read(&tree, BOARD_CPUS_MAX + 3, "hvc");
+		CHECK_EQUAL(tree.cpus, BOARD_CPUS_MAX + 3);
+		CHECK(boot_says(&tree, boot, NULL));
+		CHECK_EQUAL(tree.cpus, BOARD_CPUS_MAX);
+		CHECK_EQUAL(tree.cpu[0].affinity, boot);
+		seen = 0;
+		for (unsigned i = 0; i < BOARD_CPUS_MAX; i++)
+			seen |= 1u << tree.cpu[i].affinity;
+		CHECK_EQUAL(__builtin_popcount(seen), BOARD_CPUS_MAX);
+	}
+	cpus_read(&tree, BOARD_CPUS_MAX, "hvc");
+	CHECK(boot_says(&tree, BOARD_CPUS_MAX - 1, NULL));
+	CHECK_EQUAL(tree.cpus, BOARD_CPUS_MAX);
+}
+
+/* One CPU needs nobody to start it, also where the tree knows of none. */
+static void test_one_cpu(void)
+{
+	struct board_devicetree tree;
+
+	cpus_read(&tree, 0, NULL);
+	CHECK(boot_says(&tree, 0x80, NULL));
+	CHECK_EQUAL(tree.cpus, 1);
+	CHECK_EQUAL(tree.cpu[0].affinity, 0x80);
+	cpus_read(&tree, 1, NULL);
+	CHECK(boot_says(&tree, 0, NULL));
+	CHECK_EQUAL(tree.cpus, 1);
+}
+
+/* Trees whose other CPUs cannot be started. */
+static void test_cpus_that_cannot_start(void)
+{
+	struct board_devicetree tree;
+
+	cpus_read(&tree, 1, "hvc");
+	CHECK(boot_says(&tree, 1,
+		"device tree: the CPU that runs is not there"));
+	cpus_read(&tree, BOARD_CPUS_MAX, "hvc");
+	CHECK(boot_says(&tree, BOARD_CPUS_MAX,
+		"device tree: the CPU that runs is not there"));
+	cpus_read(&tree, 2, NULL);
+	CHECK_EQUAL(tree.psci, BOARD_PSCI_NONE);
+	CHECK(boot_says(&tree, 0,
+		"device tree: no PSCI to start the other CPUs with"));
+	/* PSCI starts all but one, which may be the one that runs. */
+	tree_begin();
+	root();
+	memory(0x40000000, 0x1000);
+	cpus(1);
+	cpu(0, NULL);
+	node("cpu@1");
+	property_text("device_type", "cpu");
+	CELLS("reg", 1);
+	property_text("enable-method", "spin-table");
+	node_end();
+	node_end();
+	psci("arm,psci-1.0", "hvc");
+	node_end();
+	tree_end();
+	CHECK(read_part(&tree, blob_size) == NULL);
+	CHECK(boot_says(&tree, 0,
+		"device tree: a CPU that PSCI does not start"));
+	CHECK(read_part(&tree, blob_size) == NULL);
+	CHECK(boot_says(&tree, 1, NULL));
+}
+
+/* The old PSCI, whose functions have numbers of the firmware's own, is none;
+ * a GIC of version 2 has two names, and other controllers none. */
+static void test_names_of_devices(void)
+{
+	struct board_devicetree tree;
+	static const char *const gics[] = { "arm,cortex-a15-gic",
+		"arm,gic-400", "arm,gic-v3", "arm,gic-v5" };
+	static const unsigned versions[] = { 2, 2, 3, 0 };
+
+	for (size_t i = 0; i < 4; i++) {
+		tree_begin();
+		root();
+		memory(0x40000000, 0x1000);
+		psci("arm,psci", "hvc");
+		gic(gics[i]);
+		node_end();
+		tree_end();
+		CHECK(read_part(&tree, blob_size) == NULL);
+		CHECK_EQUAL(tree.psci, BOARD_PSCI_NONE);
+		CHECK_EQUAL(tree.gic_version, versions[i]);
+	}
+}
+
+/* Two cells hold Aff3 as well. */
+static void test_wide_affinity(void)
+{
+	struct board_devicetree tree;
+
+	tree_begin();
+	root();
+	memory(0x40000000, 0x1000);
+	cpus(2);
+	node("cpu@0");
+	property_text("device_type", "cpu");
+	CELLS("reg", 0x12, 0x345678);
+	node_end();
+	node_end();
+	node_end();
+	tree_end();
+	CHECK(read_part(&tree, blob_size) == NULL);
+	CHECK_EQUAL(tree.cpu[0].affinity, 0x1200345678);
+	CHECK(!tree.cpu[0].psci);
 }
 
 /* No part of a tree is a tree; with the header's word for it neither. */
@@ -565,6 +844,9 @@ static void test_random_changes(void)
 		}
 		wrong = read_part(&tree, blob_size);
 		accepted += !wrong;
+		if (!wrong && !board_devicetree_boot_cpu(&tree, 0))
+			CHECK(tree.cpus > 0 && tree.cpus <= BOARD_CPUS_MAX &&
+				tree.cpu[0].affinity == 0);
 		CHECK(wrong || (tree.ram_count > 0 &&
 				       tree.ram_count <= BOARD_RAM_MAX &&
 				       tree.taken_count <= BOARD_RAM_MAX));
@@ -583,6 +865,12 @@ const struct test tests[] = {
 	{ "devicetree_contents_forged", test_contents_forged },
 	{ "devicetree_ram_adjacent", test_ram_adjacent },
 	{ "devicetree_cells_of_odd_size", test_cells_of_odd_size },
+	{ "devicetree_boot_cpu_first", test_boot_cpu_first },
+	{ "devicetree_more_cpus_than_room", test_more_cpus_than_room },
+	{ "devicetree_one_cpu", test_one_cpu },
+	{ "devicetree_cpus_that_cannot_start", test_cpus_that_cannot_start },
+	{ "devicetree_names_of_devices", test_names_of_devices },
+	{ "devicetree_wide_affinity", test_wide_affinity },
 	{ "devicetree_truncated", test_truncated },
 	{ "devicetree_random_changes", test_random_changes },
 	{ NULL, NULL },
