@@ -25,6 +25,8 @@ GUEST_MEMS := 16M 64M 512M
 # CPU models beside the board's own, each with the first of the memories.
 q35_MODELS := max
 virt_MODELS := cortex-a72
+# Machines beside the board's own, for images with a setting for CPUs.
+virt_MACHINES := virt,gic-version=3 virt,virtualization=on
 replay_LIB := bare
 cpus_MEMS := 64M
 cpus_CPUS := 1 2 4 8
@@ -32,8 +34,6 @@ shootdown_MEMS := 64M
 shootdown_CPUS := 1 2 4
 shootdown_x86_64_MEMS := 64M
 shootdown_x86_64_CPUS := 1 2 4
-# Images that a CPU's board cannot run yet.
-aarch64_WITHOUT := cpus shootdown
 # Other context models that an image runs in, each with the first of the
 # memories.
 MODEL_IMAGES := heap
@@ -177,9 +177,8 @@ $(BUILD)/$(1)/$(or $(5),$(2)).elf: $(patsubst %,$(BUILD)/$(4)/%.o,$(basename \
 endef
 
 # The images for a CPU, by name.
-guests_of = $(filter-out $($(1)_WITHOUT), \
-	$(patsubst tests/guest/%.c,%,$(filter-out $(filter-out %_$(1).c, \
-	$(filter %_x86_64.c %_aarch64.c,$(GUEST_SRCS))),$(GUEST_SRCS))))
+guests_of = $(patsubst tests/guest/%.c,%,$(filter-out $(filter-out %_$(1).c, \
+	$(filter %_x86_64.c %_aarch64.c,$(GUEST_SRCS))),$(GUEST_SRCS)))
 $(foreach b,$(BOARDS),$(foreach n,$(call guests_of,$($(b)_ARCH)), \
 	$(eval $(call image,$(b),$(n),$($(b)_ARCH),$($(b)_ARCH)-$(call image_lib,$(n))))))
 
@@ -195,8 +194,8 @@ $(foreach f,$(foreach a,x86_64 aarch64,$(a)-debug $(a)-bare \
 .PHONY: images
 images: $(IMAGES) ## all images of both boards
 
-# $(call qemu,BOARD,IMAGE,MEM,CPU MODEL,CPUS): the command that boots it.
-qemu = $($(1)_QEMU) -m $(3) $(if $(4),-cpu $(4)) -smp $(or $(5),$(CPUS)) \
+# $(call qemu,BOARD,IMAGE,MEM,CPU MODEL,CPUS,MACHINE): the command that boots it.
+qemu = $($(1)_QEMU) $(if $(6),-M $(6)) -m $(3) $(if $(4),-cpu $(4)) -smp $(or $(5),$(CPUS)) \
 	$(if $(filter 1,$(GDB)),-s -S) -kernel $(BUILD)/$(1)/$(2).elf
 
 # -------------------------------------------------------------------- plan --
@@ -225,11 +224,13 @@ EXPECT_JOBS = $(foreach p,$(basename $(EXPECT_SRCS)), \
 	make program FLAVOUR=host-gcc PROGRAM=$(notdir $(p)),s, \
 	$(p).expected,$(BUILD)/host-gcc/$(p)))
 
-# $(call guest_job,BOARD,IMAGE,MEM,CPU MODEL,CPUS)
-guest_job = $(call job,guest,$(1) $(2) $(3) $(4) $(if $(filter-out 1,$(5)),x$(5)), \
+# $(call guest_job,BOARD,IMAGE,MEM,CPU MODEL,CPUS,MACHINE)
+guest_job = $(call job,guest,$(1) $(2) $(3) $(4) \
+	$(if $(filter-out 1,$(5)),x$(5)) $(6), \
 	$(or $($(2)_SECONDS),120), \
 	make guest BOARD=$(1) IMAGE=$(2) MEM=$(3) $(if $(4),MODEL_CPU=$(4)) \
-	CPUS=$(5),$($(1)_MAP_STATUS),,$(call qemu,$(1),$(2),$(3),$(4),$(5)))
+	CPUS=$(5) $(if $(6),MACHINE=$(6)),$($(1)_MAP_STATUS),, \
+	$(call qemu,$(1),$(2),$(3),$(4),$(5),$(6)))
 mems_of = $(or $($(1)_MEMS),$(GUEST_MEMS))
 cpus_of = $(or $($(1)_CPUS),$(CPUS))
 GUEST_JOBS = $(foreach b,$(BOARDS), \
@@ -238,6 +239,8 @@ GUEST_JOBS = $(foreach b,$(BOARDS), \
 	$(foreach m,$(call mems_of,$(n)),$(call guest_job,$(b),$(n),$(m),,$(p)))) \
 	$(foreach c,$($(b)_MODELS), \
 		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),$(c),$(lastword $(call cpus_of,$(n))))) \
+	$(foreach x,$(if $($(n)_CPUS),$($(b)_MACHINES)), \
+		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),,$(lastword $(call cpus_of,$(n))),$(x))) \
 	$(foreach m,$(call models_of,$(n)),$(foreach p,$(call cpus_of,$(n)), \
 		$(call guest_job,$(b),$(n)-$(m),$(firstword $(call mems_of,$(n))),,$(p))))))
 
@@ -336,7 +339,7 @@ program: $(PROGRAM_PATH) ## one program: PROGRAM=test_frames FLAVOUR=host-gcc
 
 .PHONY: guest
 guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= GDB=1
-	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU),$(CPUS)))
+	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU),$(CPUS),$(MACHINE)))
 	@TEST='$(TEST)' SEED='$(SEED)' tests/run one $(BUILD)/one.plan
 
 .PHONY: boots
