@@ -107,6 +107,27 @@ static const char *table_reach(
 	return NULL;
 }
 
+/* Reaches all of a root pointer that is longer than that of revision 0;
+ * returns what is wrong with it. */
+static const char *rsdp_whole(
+	const uint8_t **at, const struct memory *memory, uint64_t rsdp)
+{
+	uint32_t size;
+
+	*at = memory->reach(memory->ctx, rsdp, RSDP_BYTES);
+	if (*at == NULL)
+		return "ACPI's root pointer is out of reach";
+	size = (uint32_t)number(*at + RSDP_LENGTH, 4);
+	if (size < RSDP_BYTES || size > TABLE_BYTES_MAX)
+		return "ACPI's root pointer has an impossible length";
+	*at = memory->reach(memory->ctx, rsdp, size);
+	if (*at == NULL)
+		return "ACPI's root pointer is out of reach";
+	if (!sums_to_zero(*at, size))
+		return "ACPI's root pointer has a bad checksum";
+	return NULL;
+}
+
 /* Finds the table of tables; *wide is whether its entries have 8 bytes. */
 static const char *root_read(struct table *root, bool *wide,
 	const struct memory *memory, uint64_t rsdp)
@@ -124,12 +145,9 @@ static const char *root_read(struct table *root, bool *wide,
 	physical = number(at + RSDP_RSDT, 4);
 	*wide = false;
 	if (at[RSDP_REVISION] >= 2) {
-		at = memory->reach(memory->ctx, rsdp, RSDP_BYTES);
-		if (at == NULL)
-			return "ACPI's root pointer is out of reach";
-		if (number(at + RSDP_LENGTH, 4) != RSDP_BYTES ||
-			!sums_to_zero(at, RSDP_BYTES))
-			return "ACPI's root pointer has a bad checksum";
+		wrong = rsdp_whole(&at, memory, rsdp);
+		if (wrong != NULL)
+			return wrong;
 		*wide = number(at + RSDP_XSDT, 8) != 0;
 		if (*wide)
 			physical = number(at + RSDP_XSDT, 8);
