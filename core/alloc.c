@@ -10,12 +10,14 @@
  * free block at all; then this context's empty pages go back to their chunks,
  * which costs no provider call; then, where the call may wait, what
  * fallow_collect() does; then a larger block serves, if there is a free one;
- * then the embedder's pressure hook; then NULL.
+ * then the embedder's pressure hook; then, for a call that may, the emergency
+ * pool; then NULL.
  */
 #include "alloc.h"
 #include "class.h"
 #include "deferred.h"
 #include "misuse.h"
+#include "reserve.h"
 #include "span.h"
 #include "string.h"
 
@@ -146,11 +148,9 @@ static bool pressure_call(struct op *op, const struct request *request)
 	return again;
 }
 
-/* Every way to a block, the cheapest for everybody first. */
-static void *block_find(struct op *op, const struct request *request)
+/* The ways to a block that ask nobody, the cheapest for everybody first. */
+static void *block_search(struct op *op, const struct request *request)
 {
-	bool reclaim = !(op->flags & (FALLOW_NORECLAIM | FALLOW_NOWAIT)) &&
-		op_may_wait(op);
 	void *block = block_alloc(op, request);
 
 	if (block != NULL || (op->flags & FLAG_OPTIONAL))
@@ -163,7 +163,19 @@ static void *block_find(struct op *op, const struct request *request)
 		fl_class_trim_all(op);
 		block = block_alloc(op, request);
 	}
-	if (block == NULL && reclaim) {
+	return block;
+}
+
+/* Every way to a block. */
+static void *block_find(struct op *op, const struct request *request)
+{
+	bool reclaim = !(op->flags & (FALLOW_NORECLAIM | FALLOW_NOWAIT)) &&
+		op_may_wait(op);
+	void *block = block_search(op, request);
+
+	if (block != NULL || (op->flags & FLAG_OPTIONAL))
+		return block;
+	if (reclaim) {
 		fl_collect(op);
 		block = block_alloc(op, request);
 	}
@@ -174,9 +186,38 @@ static void *block_find(struct op *op, const struct request *request)
 	return block;
 }
 
+/* A block of the emergency pool, by the ways that there are in there. */
+static __attribute__((noinline)) void *reserve_find(
+	struct op *op, const struct request *request)
+{
+	struct request inside = *request;
+	struct reserve_call call;
+	struct page *page;
+	void *block;
+
+	if (!fl_reserve_begin(op, &call))
+		return NULL;
+	inside.class = fl_size_aligned_class(
+		request->size, request->align, call.op.heap->lean);
+	block = block_search(&call.op, &inside);
+	if (block == NULL)
+		block = block_borrow(&call.op, &inside);
+	op_drop(&call.op);
+	fl_reserve_end(op, &call);
+	if (block == NULL)
+		return NULL;
+	fl_add_relaxed(&op->heap->reserve_served, 1);
+	page = page_find(op->heap, (uintptr_t)block);
+	block_clear(op, block, page->kind == PAGE_SPAN ? page->span_size
+						       : page->block_size,
+		false);
+	return block;
+}
+
 void *fl_alloc_slow(struct op *op, const struct request *request)
 {
-	void *block;
+	unsigned last = FALLOW_RESERVE | FLAG_OPTIONAL;
+	void *block = NULL;
 
 	if (!fl_op_legal(op))
 		return NULL;
@@ -184,7 +225,13 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 	/* Frees take locks. */
 	if (deferred_waiting(op->heap) && !(op->flags & FALLOW_NOWAIT))
 		fl_deferred_drain(op);
-	block = fl_op_unpark(op) ? block_find(op, request) : NULL;
+	if (fl_op_unpark(op)) {
+		if (reserve_missing(op->heap) && op_may_wait(op))
+			fl_reserve_fill_due(op);
+		block = block_find(op, request);
+	}
+	if (block == NULL && (op->flags & last) == FALLOW_RESERVE)
+		block = reserve_find(op, request);
 	if (block == NULL && !(op->flags & FLAG_OPTIONAL))
 		counter_add(&op->local->counters.failures, 1);
 	op_drop(op);

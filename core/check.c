@@ -296,28 +296,62 @@ static void deferred_check(struct check *check)
 	}
 }
 
-const char *fallow_check(struct fallow *fallow, uintptr_t *where)
+/* The emergency pool: where the heap says, whole, and used by nobody now. */
+static void reserve_check(struct check *check)
 {
-	struct check check = { .heap = heap_of(fallow) };
-	const struct heap *heap = check.heap;
+	const struct heap *heap = check->heap;
+	const struct heap *pool = heap_reserve(heap);
+
+	holds(check, !lock_held(&heap->reserve_lock) &&
+			!heap->reserve_filling,
+		"no lock is held", 0);
+	if (pool == NULL)
+		return;
+	holds(check, pool->shared && pool == (struct heap *)
+				map_find(heap, (uintptr_t)pool)->base,
+		"the emergency pool is a span of its heap", (uintptr_t)pool);
+	holds(check, pool->counters.reserved >= heap->reserve_bytes &&
+			pool->counters.committed == pool->counters.reserved,
+		"the emergency pool has what was asked for",
+		(uintptr_t)pool);
+}
+
+/* All of one heap. */
+static void heap_check(struct check *check)
+{
+	const struct heap *heap = check->heap;
 	const struct page *page;
 	size_t number, slice = 0;
 	unsigned i;
 
-	holds(&check, !lock_held(&heap->lock) && !heap->growing,
+	holds(check, !lock_held(&heap->lock) && !heap->growing,
 		"no lock is held", 0);
 	for (number = 0; number < heap->chunk_count; number++)
 		if (heap->chunks[number] != NULL)
-			chunk_check(&check, heap->chunks[number]);
-	while (check.broken == NULL &&
+			chunk_check(check, heap->chunks[number]);
+	while (check->broken == NULL &&
 		(page = fl_walk_next(heap, &slice)) != NULL)
-		item_check(&check, page, slice - 1);
-	for (i = 0; check.broken == NULL && i < heap->contexts; i++)
-		local_check(&check, heap->locals[i]);
-	if (check.broken == NULL)
-		sums_check(&check);
-	if (check.broken == NULL)
-		deferred_check(&check);
+		item_check(check, page, slice - 1);
+	for (i = 0; check->broken == NULL && i < heap->contexts; i++)
+		local_check(check, heap->locals[i]);
+	if (check->broken == NULL)
+		sums_check(check);
+	if (check->broken == NULL)
+		deferred_check(check);
+	if (check->broken == NULL)
+		reserve_check(check);
+}
+
+const char *fallow_check(struct fallow *fallow, uintptr_t *where)
+{
+	const struct heap *heap = heap_of(fallow);
+	struct check check = { .broken = NULL };
+
+	for (; heap != NULL && check.broken == NULL;
+		heap = heap_reserve(heap)) {
+		check = (struct check){ .heap = heap };
+		heap_check(&check);
+	}
 	if (where != NULL)
 		*where = check.where;
 	return check.broken;

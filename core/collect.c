@@ -16,6 +16,7 @@
 #include "alloc.h"
 #include "class.h"
 #include "deferred.h"
+#include "reserve.h"
 
 /* Ranges a batch carries: 24 bytes each, and 16 for each claim, on a stack
  * that may be 2 KiB in all. */
@@ -228,8 +229,10 @@ size_t fallow_collect(struct fallow *heap)
 	if (!fl_op_begin(&op, heap, 0, CALLER))
 		return 0;
 	fl_deferred_drain(&op);
-	if (op_may_wait(&op) && fl_op_unpark(&op))
+	if (op_may_wait(&op) && fl_op_unpark(&op)) {
+		fl_reserve_fill(&op);
 		bytes = fl_collect(&op);
+	}
 	op_drop(&op);
 	return bytes;
 }

@@ -111,6 +111,8 @@ bool fl_deferred_push(struct heap *heap, struct page *page, void *p)
 
 	/* Before the mark: who sees the block marked is to look for marks. */
 	fl_store_relaxed(&heap->deferring, true);
+	if (heap_reserve(heap) != NULL)
+		fl_store_relaxed(&heap_reserve(heap)->deferring, true);
 	if (!mark_set(heap, page, block))
 		return false;
 	fl_add_relaxed(&heap->deferred_count, 1);

@@ -17,6 +17,7 @@
 #include "deferred.h"
 #include "free.h"
 #include "misuse.h"
+#include "reserve.h"
 #include "span.h"
 
 /* Looks again at what a check doubted; reports, or returns true: it is a
@@ -145,7 +146,12 @@ void fl_free_block(struct op *op, void *p, struct page *page)
 
 void fl_free(struct op *op, void *p)
 {
-	fl_free_block(op, p, map_find(op->heap, (uintptr_t)p));
+	struct page *page = map_find(op->heap, (uintptr_t)p);
+
+	if (page_reserve(op->heap, page))
+		fl_reserve_free(op, p);
+	else
+		fl_free_block(op, p, page);
 }
 
 void fl_free_nowait(struct op *op, void *p)
@@ -242,7 +248,7 @@ void fallow_free_sized(struct fallow *heap, void *p, size_t size)
 	if (!fl_op_begin(&op, heap, 0, CALLER))
 		return;
 	op.given_size = size;
-	page = map_find(op.heap, (uintptr_t)p);
+	page = page_find(op.heap, (uintptr_t)p);
 	if (!FALLOW_CHECKS || page == NULL || size_plausible(page, size))
 		fl_free(&op, p);
 	else if (doubt(&op, (uintptr_t)p, page))
@@ -257,7 +263,7 @@ size_t fallow_usable_size(struct fallow *heap, const void *p)
 
 	if (p == NULL || !fl_op_begin(&op, heap, 0, CALLER))
 		return 0;
-	page = map_find(op.heap, (uintptr_t)p);
+	page = page_find(op.heap, (uintptr_t)p);
 	if (!doubt(&op, (uintptr_t)p, page))
 		return 0;
 	size = page->kind == PAGE_SPAN ? page->span_size : page->block_size;

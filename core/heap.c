@@ -17,10 +17,14 @@
 #include "deferred.h"
 #include "page.h"
 #include "region.h"
+#include "reserve.h"
 #include "string.h"
 
 /* 88 classes with a page each take some 30 chunks of addresses per context. */
 #define LEAN_CHUNKS 512
+
+/* So that no sum over the emergency pool wraps. */
+#define RESERVE_MAX (FALLOW_SIZE_MAX / 4)
 
 /* 2^64 times the golden ratio's fraction: no pattern that programs use. */
 #define SECRET_MIX UINT64_C(0x9e3779b97f4a7c15)
@@ -100,13 +104,13 @@ static enum fallow_status config_check(const struct fallow_config *config)
 		return FALLOW_BAD_TABLES;
 	if (config->contexts == 0 || config->contexts > FALLOW_CONTEXTS_MAX)
 		return FALLOW_BAD_CONTEXTS;
-	if ((unsigned)config->misuse_policy > FALLOW_POLICY_STOP)
+	if ((unsigned)config->misuse_policy > FALLOW_POLICY_STOP ||
+		config->reserve_bytes > RESERVE_MAX)
 		return FALLOW_BAD_SETTING;
 	return FALLOW_OK;
 }
 
-/* Sets the window that the heap will ever manage. */
-static void window_set(struct heap *heap, uintptr_t base, size_t size)
+void fl_heap_window(struct heap *heap, uintptr_t base, size_t size)
 {
 	heap->window_base = base;
 	heap->window_end = base + size;
@@ -139,6 +143,7 @@ enum fallow_status fallow_init(
 	heap->misuse_ctx = config->misuse_ctx;
 	heap->pressure = config->pressure;
 	heap->pressure_ctx = config->pressure_ctx;
+	heap->reserve_bytes = config->reserve_bytes;
 	/* Odd, so that no mark is a block's address, and mixed with a number of
 	 * our own, so that none is one with a tag bit either. */
 	heap->secret = (config->secret ^ SECRET_MIX) | 1;
@@ -148,7 +153,7 @@ enum fallow_status fallow_init(
 	}
 	if (config->window_size == 0)
 		return FALLOW_OK;
-	window_set(heap, config->window_base, config->window_size);
+	fl_heap_window(heap, config->window_base, config->window_size);
 	if (heap_is(heap, FALLOW_CLASS_FLAT) && heap->given_tables == 0)
 		return FALLOW_OK;
 	op_rejoin(&op);
@@ -199,7 +204,7 @@ enum fallow_status fallow_add_region(
 		return FALLOW_REGION_TOO_SMALL;
 	op_rejoin(&op);
 	if (first)
-		window_set(heap, base, size);
+		fl_heap_window(heap, base, size);
 	if (first && heap->given_tables != 0)
 		status = fl_table_begin(
 			&op, heap->given_tables, heap->given_tables_size);
@@ -209,6 +214,11 @@ enum fallow_status fallow_add_region(
 	if (status != FALLOW_OK && first && heap->region_count == 0 &&
 		heap->chunks == NULL)
 		heap->window_end = 0;
+	if (status == FALLOW_OK) {
+		op_local(&op);
+		if (op.local != NULL && op_may_wait(&op))
+			fl_reserve_fill(&op);
+	}
 	op_drop(&op);
 	return status;
 }

@@ -225,12 +225,26 @@ struct heap {
 	bool (*pressure)(void *ctx, size_t size);
 	void *pressure_ctx;
 	bool deferring; /* a block was deferred once: see deferred.c */
+	bool shared;    /* an emergency pool: one local for all contexts */
+	size_t reserve_bytes; /* of the emergency pool that is wanted, or 0 */
+	/* The pool: set once, the span last, by the call that is filling. */
+	struct heap *reserve;
+	struct page *reserve_span;
+	uint32_t reserve_filling, reserve_tries;
 
 	/* Changed atomically by anybody, in any context. */
 	_Alignas(CACHE_LINE_BYTES) struct block *deferred;
 	size_t deferred_count;
 	uint32_t noted;
 	struct note notes[NOTES];
+
+	/* Taken by whoever is inside the pool. */
+	struct lock reserve_lock;
+	/* In the pool's heap: the misuse that the call inside it has found, or
+	 * 0, and the page that it is about. */
+	enum fallow_misuse_kind found;
+	const struct page *found_page;
+	uint64_t reserve_served;
 
 	/* Under the lock from here on. */
 	_Alignas(CACHE_LINE_BYTES) struct lock lock;
@@ -286,7 +300,7 @@ static inline struct heap *heap_of(struct fallow *heap)
  * no such context. */
 static inline void op_local(struct op *op)
 {
-	unsigned index = fl_port_context();
+	unsigned index = op->heap->shared ? 0 : fl_port_context();
 
 	op->local = index < op->heap->contexts ? op->heap->locals[index]
 					       : NULL;
@@ -372,10 +386,27 @@ static inline struct page *map_find(const struct heap *heap, uintptr_t addr)
 	return fl_load_relaxed(&heap->map[slice]);
 }
 
-/* The record of a block wherever it is. */
+/* Whether a record, or NULL, is that of the span that is the emergency pool. */
+static inline bool page_reserve(
+	const struct heap *heap, const struct page *page)
+{
+	return page != NULL && page == fl_load_acquire(&heap->reserve_span);
+}
+
+/* As map_find(), but for an address in the emergency pool what the pool has
+ * there.  Of a block in use it is stable without a lock. */
 static inline struct page *page_find(const struct heap *heap, uintptr_t addr)
 {
-	return map_find(heap, addr);
+	struct page *page = map_find(heap, addr);
+
+	return page_reserve(heap, page) ? map_find(heap->reserve, addr) : page;
+}
+
+/* The emergency pool's heap; NULL if there is none. */
+static inline struct heap *heap_reserve(const struct heap *heap)
+{
+	return fl_load_acquire(&heap->reserve_span) == NULL ? NULL
+							    : heap->reserve;
 }
 
 /* Makes the map name `page`, or nothing, for n slices from `addr`.  The caller

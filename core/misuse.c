@@ -68,7 +68,10 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 		return false;
 	*kind = FALLOW_MISUSE_DOUBLE_FREE;
 	if (page->kind == PAGE_SMALL) {
+		/* A page of the emergency pool is nobody's out here, whatever
+		 * it says. */
 		own = op->local != NULL && op_owns(op, page) &&
+			map_find(op->heap, addr) == page &&
 			!fl_load_relaxed(&op->heap->deferring);
 		if (fl_load_relaxed(&((struct block *)addr)->mark) !=
 			block_mark(op->heap, (void *)addr))
@@ -86,13 +89,16 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 }
 
 /* The begin and size of the block that an address is in; zeroes if none. */
-static void report_block(struct fallow_misuse *report, const struct page *page)
+static void report_block(const struct heap *heap, struct fallow_misuse *report,
+	const struct page *page)
 {
 	uint32_t index;
 
 	if (page == NULL)
 		return;
-	report->owner = fl_load_relaxed(&page->owner);
+	/* A page of the emergency pool has an owner in there alone. */
+	if (map_find(heap, page->base) == page)
+		report->owner = fl_load_relaxed(&page->owner);
 	if (page->kind == PAGE_SPAN) {
 		report->block = page->base;
 		report->block_size = page->span_size;
@@ -122,7 +128,14 @@ void fl_misuse(struct op *op, enum fallow_misuse_kind kind, uintptr_t addr,
 		.caller = op->caller,
 	};
 
-	report_block(&report, page);
+	/* Its caller holds a lock. */
+	if (heap->shared) {
+		heap->found = kind;
+		heap->found_page = page;
+		op_drop(op);
+		return;
+	}
+	report_block(heap, &report, page);
 	if (op->local != NULL)
 		counter_add(&op->local->counters.misuses, 1);
 	else

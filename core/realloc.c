@@ -40,7 +40,9 @@ static bool resize_in_place(struct op *op, struct page *page, size_t size)
 {
 	size_t usable = usable_size(page);
 
-	if (page->kind == PAGE_SPAN && size > SIZE_CLASS_MAX)
+	/* In the emergency pool none grows, nor gives parts back. */
+	if (page->kind == PAGE_SPAN && size > SIZE_CLASS_MAX &&
+		map_find(op->heap, page->base) == page)
 		return fl_span_resize(
 			op, page, size, op->flags & FALLOW_ZERO);
 	/* 16 bytes is the smallest block there is. */
@@ -86,7 +88,7 @@ static void *block_move(struct op *op, void *p, struct page *page, size_t size)
 	memcpy(new, p, size < usable ? size : usable);
 	op_rejoin(op);
 	if ((flags & FALLOW_ZERO) && size > usable) {
-		size_t end = usable_size(map_find(heap, (uintptr_t)new));
+		size_t end = usable_size(page_find(heap, (uintptr_t)new));
 
 		op_drop(op);
 		memset((char *)new + usable, 0, end - usable);
@@ -113,7 +115,7 @@ static void *resize(struct fallow *heap, void *p, size_t size, unsigned flags,
 		return fallow_alloc_flags(heap, size, flags);
 	if (!fl_op_begin(&op, heap, flags, caller))
 		return NULL;
-	page = map_find(op.heap, (uintptr_t)p);
+	page = page_find(op.heap, (uintptr_t)p);
 	if ((page == NULL || page->kind == PAGE_SPAN ||
 		    misuse_doubtful(op.heap, page, (uintptr_t)p)) &&
 		!fl_misuse_judge(&op, (uintptr_t)p, page, &kind)) {

@@ -7,6 +7,9 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Sets the window that the heap will ever manage. */
+void fl_heap_window(struct heap *heap, uintptr_t base, size_t size);
+
 /* What a call that found no slices should do next. */
 enum grow {
 	GROW_NO = 0, /* nothing more is to be had */

@@ -17,6 +17,8 @@ static void item_sum(const struct heap *heap, const struct page *page,
 {
 	uint32_t used;
 
+	if (page_reserve(heap, page))
+		return;
 	if (page->kind == PAGE_SPAN) {
 		sum->spans++;
 		sum->blocks++;
@@ -46,6 +48,29 @@ static bool chunk_sum(
 		item_sum(heap, &chunk->records[__builtin_ctz(heads)], sum);
 	lock_leave(&heap->lock, state);
 	return more;
+}
+
+/* Sums all chunks up. */
+static void chunks_sum(struct heap *heap, struct fallow_snapshot *sum)
+{
+	size_t number = 0;
+
+	while (chunk_sum(heap, number, sum))
+		number++;
+}
+
+/* Sums the emergency pool up; its chunks are the heap's own. */
+static void reserve_sum(struct heap *heap, struct fallow_snapshot *sum)
+{
+	struct heap *pool = heap_reserve(heap);
+
+	sum->reserve_served = fl_load_relaxed(&heap->reserve_served);
+	if (pool == NULL)
+		return;
+	chunks_sum(pool, sum);
+	sum->chunks = 0;
+	sum->reserve = fl_load_relaxed(&pool->counters.reserved);
+	sum->reserve_live = sum->live;
 }
 
 /* Sums the contexts' counters up. */
@@ -87,13 +112,12 @@ void fallow_snapshot(struct fallow *fallow, struct fallow_snapshot *snapshot)
 {
 	struct heap *heap = heap_of(fallow);
 	struct fallow_snapshot sum = { .size = snapshot->size };
-	size_t number = 0;
 
 	counters_copy(&heap->counters, &sum);
 	sum.deferred = fl_load_relaxed(&heap->deferred_count);
 	locals_sum(heap, &sum);
-	while (chunk_sum(heap, number, &sum))
-		number++;
+	reserve_sum(heap, &sum);
+	chunks_sum(heap, &sum);
 	/* A peak that is looked at is at least what is there to see. */
 	sum.live_peak = fl_load_relaxed(&heap->counters.live_peak);
 	while (sum.live > sum.live_peak &&
@@ -130,19 +154,20 @@ static bool chunk_row(struct heap *heap, size_t number, unsigned class,
 	return more;
 }
 
-/* Sums up the pages of one class. */
+/* Sums up the pages of one class, those of the emergency pool too. */
 static void class_row(
 	struct heap *heap, unsigned class, struct fallow_class_row *row)
 {
-	size_t number = 0;
+	size_t number;
 
 	*row = (struct fallow_class_row){
 		.block_size = class_size(class),
 		.page_size = fl_size_page_slices(class, heap->lean) *
 			SLICE_BYTES,
 	};
-	while (chunk_row(heap, number, class, row))
-		number++;
+	for (; heap != NULL; heap = heap_reserve(heap))
+		for (number = 0; chunk_row(heap, number, class, row);)
+			number++;
 }
 
 size_t fallow_class_table(
@@ -225,6 +250,9 @@ static void put_snapshot(
 	put_line(out, "abandoned", sum->abandoned);
 	put_line(out, "adopted", sum->adopted);
 	put_line(out, "slow paths", sum->slow_paths);
+	put_line(out, "reserve", sum->reserve);
+	put_line(out, "reserve live", sum->reserve_live);
+	put_line(out, "reserve served", sum->reserve_served);
 }
 
 void fallow_print(

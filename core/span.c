@@ -109,7 +109,7 @@ static void slices_give(struct heap *heap, struct page *span)
 	lock_leave(&heap->lock, state);
 }
 
-void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero)
+struct page *fl_span_take(struct op *op, size_t size, size_t align, bool zero)
 {
 	struct heap *heap = op->heap;
 	struct page *span;
@@ -133,7 +133,16 @@ void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero)
 		return NULL;
 	}
 	map_write(heap, span->base, slices_of(size), span);
-	fl_memory_live(heap, size);
+	return span;
+}
+
+void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero)
+{
+	struct page *span = fl_span_take(op, size, align, zero);
+
+	if (span == NULL)
+		return NULL;
+	fl_memory_live(op->heap, span->span_size);
 	return (void *)span->base;
 }
 

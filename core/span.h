@@ -8,6 +8,11 @@
 
 #pragma GCC visibility push(hidden)
 
+/* A populated span that is not counted as a block; else as fl_span_alloc().
+ * Returns its record. */
+struct page *fl_span_take(
+	struct op *op, size_t size, size_t align, bool zero);
+
 /* A span of `size` bytes at `align`; every byte zero if `zero`.  NULL iff there
  * is no memory for it.  Drops the context. */
 void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero);

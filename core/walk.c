@@ -140,7 +140,7 @@ static bool blocks_visit(const struct heap *heap, const struct page *page,
 			.base = page->base + (uintptr_t)i * page->block_size,
 			.size = page->block_size,
 			.block_size = page->block_size,
-			.owner = page->owner,
+			.owner = heap->shared ? FALLOW_NO_CONTEXT : page->owner,
 		};
 
 		if (!block_set_has(&set, i) && !visit(arg, &item))
@@ -149,10 +149,10 @@ static bool blocks_visit(const struct heap *heap, const struct page *page,
 	return true;
 }
 
-bool fallow_walk(struct fallow *fallow, bool blocks,
+/* Visits all of one heap but its emergency pool. */
+static bool heap_visit(const struct heap *heap, bool blocks,
 	bool (*visit)(void *arg, const struct fallow_item *item), void *arg)
 {
-	const struct heap *heap = heap_of(fallow);
 	const struct page *page;
 	size_t slice = 0;
 
@@ -167,13 +167,26 @@ bool fallow_walk(struct fallow *fallow, bool blocks,
 			.formed = span ? 1 : page->formed,
 			.capacity = span ? 1 : page->capacity,
 			.committed = fl_walk_committed(heap, page),
-			.owner = page->owner,
+			.owner = heap->shared ? FALLOW_NO_CONTEXT : page->owner,
 		};
 
+		if (page_reserve(heap, page))
+			continue;
 		if (!visit(arg, &item))
 			return false;
 		if (blocks && !span && !blocks_visit(heap, page, visit, arg))
 			return false;
 	}
+	return true;
+}
+
+bool fallow_walk(struct fallow *fallow, bool blocks,
+	bool (*visit)(void *arg, const struct fallow_item *item), void *arg)
+{
+	const struct heap *heap = heap_of(fallow);
+
+	for (; heap != NULL; heap = heap_reserve(heap))
+		if (!heap_visit(heap, blocks, visit, arg))
+			return false;
 	return true;
 }

@@ -62,6 +62,9 @@ enum fallow_flags {
 	FALLOW_ZERO = 1u << 1,
 	/* Before NULL, neither collect nor call the pressure hook. */
 	FALLOW_NORECLAIM = 1u << 2,
+	/* Before NULL, when all else has failed, take the block from the
+	 * emergency pool: config.reserve_bytes. */
+	FALLOW_RESERVE = 1u << 3,
 };
 
 enum fallow_misuse_kind {
@@ -157,6 +160,16 @@ struct fallow_config {
 	 */
 	bool (*pressure)(void *ctx, size_t size);
 	void *pressure_ctx;
+	/*
+	 * Bytes of the emergency pool, or 0 for none; rounded up to slices, and
+	 * its tables come to it.  Only calls with FALLOW_RESERVE get blocks of
+	 * it, and only when nothing else is left.  It is filled, as a whole,
+	 * when a region is added, and if there was no memory then, by a later
+	 * collect or ordinary allocation in a task; from then on its memory is
+	 * there in every context until fallow_fini().  Freed blocks are the
+	 * pool's again.
+	 */
+	size_t reserve_bytes;
 	/* Any number that an attacker cannot guess, or 0: mixed into what
 	 * marks free blocks. */
 	uint64_t secret;
@@ -181,7 +194,9 @@ enum fallow_status fallow_init(
  * Fails iff: UNALIGNED (window only), RANGE_WRAPS, OUTSIDE_WINDOW,
  * REGION_OVERLAPS, REGION_TOO_SMALL, TOO_MANY_REGIONS, NO_TABLE_MEMORY; for the
  * first region of a flat heap without a window also BAD_TABLES.
- * Context: boot, or task in one context at a time.  Calls: commit (window).
+ * Also fills the emergency pool, if it can: see config.reserve_bytes.
+ * Context: boot, or task in one context at a time.  Calls: commit (window),
+ * reserve (direct).
  */
 enum fallow_status fallow_add_region(
 	struct fallow *heap, uintptr_t base, size_t size)
@@ -446,6 +461,11 @@ struct fallow_snapshot {
 	uint64_t slow_paths;
 	/* Now: of `blocks`, those that fallow_free_deferred() has put by. */
 	size_t deferred;
+	/* Now: bytes of the emergency pool, 0 until it is filled; of these, in
+	 * blocks in use.  `committed` has the first, `live` the second. */
+	size_t reserve, reserve_live;
+	/* Counter: allocations that the emergency pool has served. */
+	uint64_t reserve_served;
 };
 
 /* Fills *snapshot up to the size it says.  Context: any; time proportional
