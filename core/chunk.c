@@ -113,6 +113,7 @@ static uint32_t populated_slices(const struct chunk *chunk, uint32_t slices)
 	for (; slices != 0; slices &= slices - 1) {
 		unsigned slice = (unsigned)__builtin_ctz(slices);
 
+		fl_watch_steps(1);
 		if (chunk->populated[slice] != 0)
 			populated |= slice_mask(slice, 1);
 	}
@@ -150,6 +151,7 @@ static struct chunk *bin_best(
 	for (i = 0; i < CANDIDATES; i++) {
 		bool fits = !warm || run_starts(chunk->warm, n) != 0;
 
+		fl_watch_steps(1);
 		if (fits && (best == NULL ||
 				    bits_count(chunk->free) <
 					    bits_count(best->free)))
@@ -206,11 +208,13 @@ struct run fl_chunk_take_populated(
 {
 	size_t number;
 
+	fl_watch_allow(heap->chunk_count * (1 + CHUNK_SLICES));
 	for (number = 0; heap->warm_slices > 0 && number < heap->chunk_count;
 		number++) {
 		struct chunk *chunk = heap->chunks[number];
 		uint32_t starts;
 
+		fl_watch_steps(1);
 		if (chunk == NULL || chunk->warm == 0)
 			continue;
 		/* Every slice of the run is free, its first ones are warm. */
@@ -218,6 +222,7 @@ struct run fl_chunk_take_populated(
 		for (; starts != 0; starts &= starts - 1) {
 			unsigned first = (unsigned)__builtin_ctz(starts);
 
+			fl_watch_steps(1);
 			if (fl_memory_populated(heap,
 				    chunk->base + first * SLICE_BYTES, bytes))
 				return run_take(heap, chunk, first, n);
@@ -235,6 +240,7 @@ static void slices_take(struct heap *heap, uintptr_t addr, size_t n)
 
 		if (here > n)
 			here = (unsigned)n;
+		fl_watch_steps(1);
 		run_take(heap, chunk_of(heap, addr), first, here);
 		addr += here * SLICE_BYTES;
 		n -= here;
@@ -251,6 +257,7 @@ static size_t next_slice(const struct heap *heap, size_t from, bool free)
 		const struct chunk *chunk = heap->chunks[number];
 		uint32_t word = chunk == NULL ? 0 : chunk->free;
 
+		fl_watch_steps(1);
 		if (!free)
 			word = ~word;
 		if (number == from / CHUNK_SLICES)
@@ -267,6 +274,9 @@ struct run fl_chunk_take_run(struct heap *heap, size_t n, size_t align)
 	size_t end = heap->chunk_count * CHUNK_SLICES;
 	size_t from = 0;
 
+	/* Each chunk has at most a run for every second slice, looked for from
+	 * its begin to its end. */
+	fl_watch_allow(heap->chunk_count * (2 + CHUNK_SLICES));
 	/* Two chunks' rests and whole free chunks between them hold it. */
 	if (n > 2 * CHUNK_SLICES &&
 		heap->free_chunks < (n - 2 * CHUNK_SLICES) / CHUNK_SLICES)
@@ -296,6 +306,8 @@ bool fl_chunk_take_at(struct heap *heap, uintptr_t addr, size_t n)
 	uintptr_t at = addr;
 	uintptr_t end = addr + n * SLICE_BYTES;
 
+	/* Each chunk is looked at and taken from. */
+	fl_watch_allow(2 * (n / CHUNK_SLICES + 2));
 	/* Nor is `end` beyond the last address. */
 	if (slice + n > heap->chunk_count * CHUNK_SLICES)
 		return false;
@@ -307,6 +319,7 @@ bool fl_chunk_take_at(struct heap *heap, uintptr_t addr, size_t n)
 		unsigned first = slice_of(at);
 		unsigned here = CHUNK_SLICES - first;
 
+		fl_watch_steps(1);
 		if (here > (end - at) >> FALLOW_SLICE_LOG2)
 			here = (unsigned)((end - at) >> FALLOW_SLICE_LOG2);
 		if (chunk == NULL ||
@@ -320,6 +333,7 @@ bool fl_chunk_take_at(struct heap *heap, uintptr_t addr, size_t n)
 
 void fl_chunk_give(struct heap *heap, uintptr_t addr, size_t n)
 {
+	fl_watch_allow(n + n / CHUNK_SLICES + 2);
 	while (n > 0) {
 		struct chunk *chunk = chunk_of(heap, addr);
 		unsigned first = slice_of(addr);
@@ -327,6 +341,7 @@ void fl_chunk_give(struct heap *heap, uintptr_t addr, size_t n)
 
 		if (here > n)
 			here = (unsigned)n;
+		fl_watch_steps(1);
 		slices_insert(heap, chunk, slice_mask(first, here));
 		addr += here * SLICE_BYTES;
 		n -= here;
@@ -339,6 +354,7 @@ void fl_chunk_add(struct heap *heap, struct chunk *chunk, uint32_t slices,
 	unsigned slice;
 
 	fl_assert((chunk->present & slices) == 0);
+	fl_watch_steps(CHUNK_SLICES);
 	for (slice = 0; slice < CHUNK_SLICES; slice++)
 		if (slices >> slice & 1)
 			chunk->populated[slice] =

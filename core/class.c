@@ -57,6 +57,7 @@ static struct page *abandoned_fullest(const struct heap *heap, unsigned class)
 	for (i = 0; page != NULL && i < CANDIDATES; i++) {
 		uint32_t count = abandoned_free_count(page);
 
+		fl_watch_steps(1);
 		if (count > 0 &&
 			(best == NULL || count < abandoned_free_count(best)))
 			best = page;
@@ -339,20 +340,22 @@ static bool offline_step(struct heap *heap, struct local *local)
 {
 	struct fl_port_state state = lock_take(&local->lock);
 	struct page *page = NULL;
+	bool more = false;
 	unsigned class;
 
 	/* Others may have unparked it: then it is theirs. */
 	if (FALLOW_MODEL == FALLOW_MODEL_SINGLE ||
 		fl_load_relaxed(&heap->parked[local->index]) != 0) {
-		while (!fl_local_drain(local))
-			;
-		for (class = 0; page == NULL && class < CLASS_COUNT; class++)
+		/* A few of them, or else a page: others wait no longer. */
+		more = !fl_local_drain(local);
+		for (class = 0; !more && page == NULL && class < CLASS_COUNT;
+			class++)
 			page = class_any(local, class);
 		if (page != NULL)
 			page_abandon(heap, local, page);
 	}
 	lock_leave(&local->lock, state);
-	return page != NULL;
+	return more || page != NULL;
 }
 
 void fl_class_offline(struct op *op)
@@ -504,6 +507,7 @@ static bool abandoned_salvage(struct heap *heap, unsigned class, uint32_t pass)
 	for (i = 0; more && i < STEP_PAGES; i++) {
 		struct page *page = heap->abandoned[class];
 
+		fl_watch_steps(1);
 		more = page != NULL && !page_seen(page, pass);
 		if (!more)
 			break;

@@ -67,6 +67,7 @@ static void batch_slice(
 		unsigned first = (unsigned)__builtin_ctz(word);
 		unsigned n = (unsigned)__builtin_ctz(~(word >> first));
 
+		fl_watch_steps(1);
 		batch_range(batch, base + first * GRANULE_BYTES,
 			n * GRANULE_BYTES);
 		word &= ~slice_mask(first, n);
@@ -88,6 +89,7 @@ static unsigned batch_chunk(struct heap *heap, struct batch *batch,
 	for (; slices != 0; slices &= slices - 1) {
 		unsigned next = (unsigned)__builtin_ctz(slices);
 
+		fl_watch_steps(1);
 		if (batch->range_count + SLICE_RANGES > BATCH_RANGES) {
 			slice = next;
 			break;
@@ -118,6 +120,7 @@ static bool batch_fill(struct heap *heap, struct batch *batch, size_t *at)
 		unsigned from = *at % CHUNK_SLICES;
 		unsigned next = CHUNK_SLICES;
 
+		fl_watch_steps(1);
 		if (chunk != NULL)
 			next = batch_chunk(heap, batch, chunk, from);
 		*at += next - from;

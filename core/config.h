@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "debug.h"
+
 #ifndef FALLOW_GRANULE_LOG2
 #define FALLOW_GRANULE_LOG2 12
 #endif
@@ -28,9 +30,6 @@
 #endif
 #ifndef FALLOW_CHECKS
 #define FALLOW_CHECKS 1
-#endif
-#ifndef FALLOW_DEBUG
-#define FALLOW_DEBUG 0
 #endif
 
 _Static_assert(FALLOW_GRANULE_LOG2 == 12 || FALLOW_GRANULE_LOG2 == 14 ||
@@ -64,7 +63,7 @@ _Static_assert(SLICE_GRANULES <= 16, "a slice's granules fit 16 bits");
 #define fl_assert(condition) \
 	do { \
 		if (FALLOW_DEBUG && unlikely(!(condition))) \
-			__builtin_trap(); \
+			fallow_broken(#condition, (const char *)0); \
 	} while (0)
 
 /* `to` is a power of two. */

@@ -60,6 +60,7 @@ static void misuse_report(struct frames *f, enum fallow_frames_misuse_kind kind,
 	};
 
 	fl_add_relaxed(&f->misuses, 1);
+	fl_watch_none();
 	if (f->misuse)
 		f->misuse(f->misuse_ctx, &report);
 }
@@ -95,6 +96,7 @@ struct frame_region *fl_frames_region(
 	for (unsigned i = 0; i < f->region_count; i++) {
 		struct frame_region *region = f->regions[i];
 
+		fl_watch_steps(1);
 		if (frame >= region->base && frame < region->end)
 			return region->end - frame >= size ? region : NULL;
 	}
@@ -132,6 +134,7 @@ static uint64_t run_take(struct frames *f, unsigned size_log2)
 		uint32_t fit = order > RUNS_ORDER_MAX ? 0 :
 			fl_runs_orders(&f->regions[i]->runs) >> order << order;
 
+		fl_watch_steps(1);
 		if (fit && (unsigned)__builtin_ctz(fit) < best_order) {
 			best = f->regions[i];
 			best_order = (unsigned)__builtin_ctz(fit);
@@ -158,6 +161,7 @@ uint64_t fl_frames_take_below(
 		struct frame_region *region = f->regions[i];
 		uint64_t frame;
 
+		fl_watch_steps(1);
 		if (order > RUNS_ORDER_MAX ||
 			!(fl_runs_orders(&region->runs) >> order))
 			continue;

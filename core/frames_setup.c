@@ -113,8 +113,10 @@ static void region_insert(struct frames *f, struct frame_region *region)
 	uint64_t size = region->end - region->base;
 	unsigned i = f->region_count++;
 
-	for (; i > 0 && f->regions[i - 1]->base > region->base; i--)
+	for (; i > 0 && f->regions[i - 1]->base > region->base; i--) {
 		f->regions[i] = f->regions[i - 1];
+		fl_watch_steps(1);
+	}
 	f->regions[i] = region;
 	f->total += size;
 	f->free += size;
@@ -150,6 +152,7 @@ enum fallow_status fallow_frames_init(
 		.misuse = given.misuse,
 		.misuse_ctx = given.misuse_ctx,
 	};
+	lock_kind_set(&f->lock, LOCK_FRAMES);
 	return FALLOW_OK;
 }
 

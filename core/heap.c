@@ -136,6 +136,7 @@ enum fallow_status fallow_init(
 	if (status != FALLOW_OK)
 		return status;
 	memset(fallow, 0, sizeof(*fallow));
+	lock_kind_set(&heap->lock, LOCK_HEAP);
 	heap->provider = *config->provider;
 	heap->contexts_wanted = config->contexts;
 	heap->policy = config->misuse_policy;

@@ -354,6 +354,7 @@ static inline void op_rejoin(struct op *op)
  */
 static inline void op_drop(struct op *op)
 {
+	fl_watch_none();
 	fl_port_leave(op->state);
 }
 
@@ -416,6 +417,8 @@ static inline void map_write(
 {
 	size_t slice = (addr - heap->base) >> FALLOW_SLICE_LOG2;
 
+	fl_watch_allow(n);
+	fl_watch_steps(n);
 	for (; n > 0; n--, slice++)
 		fl_store_relaxed(&heap->map[slice], page);
 }

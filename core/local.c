@@ -204,6 +204,7 @@ bool fl_local_drain(struct local *local)
 	for (i = 0; i < DRAIN_MAX; i++) {
 		struct page *page;
 
+		fl_watch_steps(1);
 		if (local->told == NULL)
 			told_take(local);
 		page = local->told;

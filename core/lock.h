@@ -10,11 +10,27 @@
 #define CORE_LOCK_H
 
 #include "atomic.h"
+#include "watch.h"
 
 struct lock {
 	uint32_t next;    /* the ticket that the next taker draws */
 	uint32_t serving; /* the ticket whose holder is inside */
+#if FALLOW_DEBUG
+	struct lock_watch watch;
+#endif
 };
+
+#if FALLOW_DEBUG
+#define lock_watch_want(lock) fl_watch_want(&(lock)->watch)
+#define lock_watch_take(lock) fl_watch_take(&(lock)->watch)
+#define lock_watch_leave(lock) fl_watch_leave(&(lock)->watch)
+#define lock_kind_set(lock, what) ((void)((lock)->watch.kind = (what)))
+#else
+#define lock_watch_want(lock) ((void)(lock))
+#define lock_watch_take(lock) ((void)(lock))
+#define lock_watch_leave(lock) ((void)(lock))
+#define lock_kind_set(lock, what) ((void)(lock))
+#endif
 
 /* Afterwards the caller holds the lock; returns what lock_leave() needs. */
 static inline struct fl_port_state lock_take(struct lock *lock)
@@ -22,11 +38,13 @@ static inline struct fl_port_state lock_take(struct lock *lock)
 	struct fl_port_state state = fl_port_lock_enter();
 	uint32_t mine = fl_load_relaxed(&lock->next);
 
+	lock_watch_want(lock);
 	while (!fl_cas_acquire(&lock->next, &mine, mine + 1))
 		fl_port_pause();
 	/* Pairs with the release store in lock_leave(). */
 	while (fl_load_acquire(&lock->serving) != mine)
 		fl_port_pause();
+	lock_watch_take(lock);
 	return state;
 }
 
@@ -38,8 +56,11 @@ static inline bool lock_try(struct lock *lock, struct fl_port_state *state)
 	*state = fl_port_lock_enter();
 	mine = fl_load_acquire(&lock->serving);
 	if (fl_load_relaxed(&lock->next) == mine &&
-		fl_cas_acquire(&lock->next, &mine, mine + 1))
+		fl_cas_acquire(&lock->next, &mine, mine + 1)) {
+		lock_watch_want(lock);
+		lock_watch_take(lock);
 		return true;
+	}
 	fl_port_lock_leave(*state);
 	return false;
 }
@@ -47,6 +68,7 @@ static inline bool lock_try(struct lock *lock, struct fl_port_state *state)
 /* Afterwards the next taker is inside, and interrupts are as before. */
 static inline void lock_leave(struct lock *lock, struct fl_port_state state)
 {
+	lock_watch_leave(lock);
 	fl_store_release(&lock->serving, lock->serving + 1);
 	fl_port_lock_leave(state);
 }

@@ -66,6 +66,7 @@ static void list_fold(struct page *page, uint64_t word)
 	struct block *head = remote_head(page, word);
 	struct block *last = head;
 
+	fl_watch_steps(remote_count(page, word));
 	while (last->next != NULL)
 		last = last->next;
 	last->next = page->free;

@@ -101,6 +101,7 @@ static size_t free_before(
 	while (slices < n && number > 0 && number <= heap->chunk_count) {
 		const struct chunk *chunk = heap->chunks[--number];
 
+		fl_watch_steps(1);
 		if (chunk == NULL)
 			break;
 		if (chunk->free != UINT32_MAX) {
@@ -130,8 +131,10 @@ static bool opening_find(
 		/* A neighbour may have opened the chunk that both lie in. */
 		while (region->frontier <= last &&
 			region->frontier < heap->chunk_count &&
-			heap->chunks[region->frontier] != NULL)
+			heap->chunks[region->frontier] != NULL) {
 			region->frontier++;
+			fl_watch_steps(1);
+		}
 		if (region->frontier > last)
 			continue;
 		first = region->frontier;
@@ -183,6 +186,9 @@ static bool window_grow(struct op *op, size_t n, size_t align)
 	if (n == 0)
 		return fl_table_reach(op, heap->chunk_count, 0);
 	state = lock_take(&heap->lock);
+	/* Forwards over what neighbours opened, and backwards over what is
+	 * free, in each region. */
+	fl_watch_allow(2 * FALLOW_REGIONS_MAX * heap->chunk_count);
 	found = opening_find(heap, n, align, &opening);
 	lock_leave(&heap->lock, state);
 	if (!found ||
@@ -200,6 +206,7 @@ static void run_add(struct heap *heap, uintptr_t base, size_t size)
 	size_t number = chunk_number(heap, base);
 	struct fl_port_state state = lock_take(&heap->lock);
 
+	fl_watch_allow((size / CHUNK_BYTES + 2) * (2 * CHUNK_SLICES + 2));
 	for (; number <= chunk_number(heap, end - 1); number++) {
 		struct chunk *chunk = fl_table_chunk_kept(heap, number);
 
@@ -330,6 +337,9 @@ static void memory_add(struct heap *heap, const struct area *records,
 {
 	size_t number = chunk_number(heap, base);
 
+	/* All of the region in one hold: at boot, as a rule. */
+	fl_watch_allow(((end - base) / CHUNK_BYTES + 2) *
+		(2 * CHUNK_SLICES + 1));
 	if (records->base != heap->area_records.base)
 		heap->area_records = *records;
 	for (; number <= chunk_number(heap, end - 1); number++) {

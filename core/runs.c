@@ -31,6 +31,7 @@
  * byte a granule: 0.006 % for granules of 4 KiB.
  */
 #include "runs.h"
+#include "watch.h"
 
 #include "bits.h"
 
@@ -202,6 +203,7 @@ enum runs_state fl_runs_state(
 	uint64_t bits, word;
 
 	for (unsigned level = runs->top; level > 0; level--) {
+		fl_watch_steps(1);
 		uint32_t orders = node_orders(
 			runs, level, granule >> level_order(level));
 
@@ -224,6 +226,7 @@ void fl_runs_set(struct runs *runs, uint64_t granule, unsigned order, bool free)
 	unsigned target = order > RUNS_WORD_LOG2 ? order - RUNS_WORD_LOG2 : 0;
 	unsigned level;
 
+	fl_watch_steps(2 * (runs->top + 1 - target));
 	for (level = runs->top; level > target; level--)
 		node_refresh_children(
 			runs, level, granule >> level_order(level));
@@ -256,6 +259,7 @@ uint64_t fl_runs_highest(const struct runs *runs, unsigned order)
 	uint64_t i = 0, begins;
 
 	for (unsigned level = runs->top; level > 0; level--) {
+		fl_watch_steps(1);
 		if (level_order(level) == order)
 			return i << order;
 		/* The children are not stale: this node has the order in its
@@ -273,6 +277,7 @@ uint64_t fl_runs_lowest(const struct runs *runs, unsigned order)
 	uint64_t i = 0, begins;
 
 	for (unsigned level = runs->top; level > 0; level--) {
+		fl_watch_steps(1);
 		if (orders_full(node_orders(runs, level, i), level))
 			return i << level_order(level);
 		i = 2 * i;

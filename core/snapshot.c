@@ -44,8 +44,10 @@ static bool chunk_sum(
 
 	if (chunk != NULL)
 		sum->chunks += chunk->present != chunk->free;
-	for (; heads != 0; heads &= heads - 1)
+	for (; heads != 0; heads &= heads - 1) {
+		fl_watch_steps(1);
 		item_sum(heap, &chunk->records[__builtin_ctz(heads)], sum);
+	}
 	lock_leave(&heap->lock, state);
 	return more;
 }
@@ -143,6 +145,7 @@ static bool chunk_row(struct heap *heap, size_t number, unsigned class,
 		const struct page *page =
 			&chunk->records[__builtin_ctz(heads)];
 
+		fl_watch_steps(1);
 		if (page->kind == PAGE_SPAN || page->class != class)
 			continue;
 		row->pages++;

@@ -60,6 +60,7 @@ static void locals_make(struct heap *heap, uintptr_t at, unsigned contexts)
 
 		memset(local, 0, sizeof(*local));
 		local->index = i;
+		lock_kind_set(&local->lock, LOCK_LOCAL);
 		for (class = 0; class < CLASS_COUNT; class++)
 			local->current[class] = &fl_page_none;
 		locals[i] = serving[i] = local;

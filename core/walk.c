@@ -38,6 +38,7 @@ static size_t populated_count(
 {
 	size_t count = 0;
 
+	fl_watch_steps((end - base) >> FALLOW_GRANULE_LOG2);
 	for (; base < end; base += GRANULE_BYTES) {
 		uint16_t word = fl_load_relaxed(
 			&chunk_of(heap, base)->populated[slice_of(base)]);

@@ -245,6 +245,7 @@ enum fallow_status fallow_pagetable_init(struct fallow_pagetable *pagetable,
 	if (!pagetable || !config)
 		return FALLOW_MISSING_ARGUMENT;
 	memset(pagetable, 0, sizeof(*pagetable));
+	lock_kind_set(&pt->lock, LOCK_TABLES);
 	status = config_refused(config);
 	if (status == FALLOW_OK) {
 		pt->why = refused(pt, config);

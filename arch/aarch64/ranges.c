@@ -192,6 +192,7 @@ void fl_ranges_flush(struct pagetable *pt, const struct fallow_range *ranges,
 	mmu_flush_begin();
 	if (all)
 		mmu_flush_all();
+	fl_watch_steps(all ? 1 : flushes);
 	for (size_t i = 0; i < n && !all; i++)
 		if (ranges[i].result == FALLOW_RANGE_DONE)
 			range_flush(pt, ranges[i].base,

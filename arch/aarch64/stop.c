@@ -30,6 +30,7 @@ void fl_others_stop(struct pagetable *pt)
 		nobody = 0;
 		fl_port_pause();
 	}
+	fl_watch_none();
 	pt->stop_others(pt->stop_ctx);
 }
 
@@ -38,6 +39,7 @@ void fl_others_resume(struct pagetable *pt)
 {
 	if (!pt->stop_others)
 		return;
+	fl_watch_none();
 	pt->resume_others(pt->stop_ctx);
 	fl_store_release(&pt->stopping, 0);
 }

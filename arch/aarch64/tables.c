@@ -24,10 +24,13 @@
 /* Takes a frame that a descriptor can name, or returns FALLOW_FRAME_NONE. */
 uint64_t fl_table_frame(struct pagetable *pt, unsigned size_log2)
 {
-	uint64_t frame = pt->frames.take(pt->frames.ctx, size_log2);
+	uint64_t frame;
 
+	fl_watch_none();
+	frame = pt->frames.take(pt->frames.ctx, size_log2);
 	if (frame == FALLOW_FRAME_NONE || frame < pt->frame_limit)
 		return frame;
+	fl_watch_none();
 	pt->frames.give(pt->frames.ctx, frame, size_log2);
 	return FALLOW_FRAME_NONE;
 }
@@ -67,6 +70,7 @@ void fl_table_trim(struct pagetable *pt)
 		lock_leave(&pt->lock, state);
 		if (!surplus)
 			return;
+		fl_watch_none();
 		pt->frames.give(pt->frames.ctx, frame, MMU_PAGE_LOG2);
 	}
 }
@@ -103,6 +107,7 @@ static void table_link(struct pagetable *pt, uint64_t *entry)
 	if (mmu_get(entry) || spare_wanted(pt))
 		return;
 	frame = spare_pop(pt);
+	fl_watch_steps(MMU_ENTRIES);
 	for (size_t i = 0; i < MMU_ENTRIES; i++)
 		table_at(pt, frame)[i] = 0;
 	mmu_set(entry, frame | MMU_OURS | MMU_TABLE | MMU_VALID);
@@ -357,6 +362,7 @@ void fl_table_split(
 	size_t first = mmu_index(base, 3);
 	size_t count = (end - base) >> MMU_PAGE_LOG2;
 
+	fl_watch_steps(MMU_ENTRIES);
 	for (size_t i = 0; i < MMU_ENTRIES; i++) {
 		uint64_t page = (block | MMU_TABLE) + (i << MMU_PAGE_LOG2);
 

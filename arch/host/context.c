@@ -21,6 +21,7 @@ _Thread_local unsigned fallow_host_context;
 _Thread_local volatile unsigned fallow_host_held;
 _Thread_local volatile sig_atomic_t fallow_host_postponed;
 void (*fallow_host_switch)(void);
+_Thread_local uintptr_t fallow_host_locks[FL_PORT_HELD_WORDS];
 
 /* Whether a lock has masked the signals of this thread, and what was before. */
 static _Thread_local bool masked;

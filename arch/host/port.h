@@ -72,6 +72,11 @@ static inline void fl_port_lock_leave(struct fl_port_state state)
 		fallow_host_signals_restore(state.flags);
 }
 
+static inline void *fl_port_held(void)
+{
+	return fallow_host_locks;
+}
+
 /*
  * The CPU goes to whoever wants it: the thread that is waited for may be one
  * that is not running.  With more threads than CPUs a fair lock would else

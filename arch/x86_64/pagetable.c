@@ -382,6 +382,7 @@ static void leaf_split(struct pagetable *pt, uint64_t *entry)
 	uint64_t leaf = leaf_to_granule(*entry);
 	size_t i;
 
+	fl_watch_steps(ENTRIES);
 	for (i = 0; i < ENTRIES; i++)
 		table[i] = leaf + i * GRANULE_BYTES;
 	pt->splits++;

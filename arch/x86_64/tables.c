@@ -90,6 +90,7 @@ void fl_flush(struct pagetable *pt, const struct fallow_pagetable_flush *what)
 	fl_add_relaxed(&pt->flushes, 1);
 	if (what->all)
 		fl_add_relaxed(&pt->flushes_all, 1);
+	fl_watch_none();
 	/* Not both: between the two the caller may move to a CPU that was "the
 	 * other" to the first and is "this one" to the second. */
 	if (pt->shootdown != NULL)
@@ -120,8 +121,10 @@ uint64_t *fl_entry_find(
 
 uint64_t fl_table_frame_take(struct pagetable *pt)
 {
-	uint64_t frame = pt->frames.take(pt->frames.ctx, GRANULE_LOG2);
+	uint64_t frame;
 
+	fl_watch_none();
+	frame = pt->frames.take(pt->frames.ctx, GRANULE_LOG2);
 	if (frame == FALLOW_FRAME_NONE)
 		return frame;
 	__builtin_memset(frame_pointer(pt, frame), 0, GRANULE_BYTES);
@@ -132,6 +135,7 @@ uint64_t fl_table_frame_take(struct pagetable *pt)
 void fl_table_frame_give(struct pagetable *pt, uint64_t frame)
 {
 	fl_add_relaxed(&pt->tables, (size_t)-1);
+	fl_watch_none();
 	pt->frames.give(pt->frames.ctx, frame, GRANULE_LOG2);
 }
 
@@ -338,6 +342,7 @@ enum fallow_status fallow_pagetable_init(struct fallow_pagetable *pagetable,
 		.top = cr4_read() & CR4_LA57 ? LEVEL_FIFTH : LEVEL_FOURTH,
 		.spare = FALLOW_FRAME_NONE,
 	};
+	lock_kind_set(&pt->lock, LOCK_TABLES);
 	if (config->size != sizeof(*config))
 		return FALLOW_BAD_SIZE_FIELD;
 	status = config_check(config, pt->top, &pt->why);

@@ -26,14 +26,11 @@
 #include "atomic.h"
 #include "lock.h"
 
-#ifndef FALLOW_DEBUG
-#define FALLOW_DEBUG 0
-#endif
 /* What provider.h promises a provider; a heap that breaks it stops here. */
 #define promised(condition) \
 	do { \
 		if (FALLOW_DEBUG && !(condition)) \
-			__builtin_trap(); \
+			fallow_broken(#condition, (const char *)0); \
 	} while (0)
 
 #define GRANULE_LOG2 12

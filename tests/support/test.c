@@ -16,6 +16,8 @@
 
 #include <stdarg.h>
 
+#include "debug.h"
+
 /* A line is written whole up to this many bytes, on the stack. */
 #define LINE_BYTES 256
 
@@ -197,6 +199,18 @@ static bool failure_count(void)
 	if (n == SHOWN_MAX)
 		test_printf("\n    more checks of this test fail");
 	return n < SHOWN_MAX;
+}
+
+void (*test_broken)(const char *rule, const char *what);
+
+/* Replaces the library's own, which says nothing. */
+_Noreturn void fallow_broken(const char *rule, const char *what)
+{
+	if (test_broken != NULL)
+		test_broken(rule, what);
+	test_printf("\n    fallow is broken: %s%s%s\n", rule,
+		what == NULL ? "" : ": ", what == NULL ? "" : what);
+	__builtin_trap();
 }
 
 void test_fail(const char *file, int line, const char *what)

@@ -27,6 +27,11 @@ extern uint64_t test_seed;
 void test_printf(const char *format, ...)
 	__attribute__((format(printf, 1, 2)));
 
+/* If set, called with what fallow says of its own bugs in debug builds (see
+ * fallow_broken() in core/debug.h); must not return.  Else it is printed, and
+ * the program ends. */
+extern void (*test_broken)(const char *rule, const char *what);
+
 /* Notes a failure; the test goes on unless CHECK_OR_RETURN. */
 void test_fail(const char *file, int line, const char *what);
 void test_fail_values(const char *file, int line, const char *what,

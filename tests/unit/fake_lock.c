@@ -9,7 +9,7 @@
 static void test_lock_restores(void)
 {
 	for (int on = 0; on < 2; on++) {
-		struct lock outer = { 0, 0 }, inner = { 0, 0 };
+		struct lock outer = { .next = 0 }, inner = { .next = 0 };
 		struct fl_port_state first, second;
 
 		test_port_reset();
@@ -30,7 +30,7 @@ static void test_lock_restores(void)
 static void test_lock_try_restores(void)
 {
 	for (int on = 0; on < 2; on++) {
-		struct lock lock = { 1, 0 };
+		struct lock lock = { .next = 1 };
 		struct fl_port_state state;
 
 		test_port_reset();

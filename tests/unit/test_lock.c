@@ -12,7 +12,8 @@ static void test_lock_tickets(void)
 	static const uint32_t begins[] = { 0, 1, UINT32_MAX - 1, UINT32_MAX };
 
 	for (unsigned i = 0; i < 4; i++) {
-		struct lock lock = { begins[i], begins[i] };
+		struct lock lock = { .next = begins[i],
+			.serving = begins[i] };
 		struct fl_port_state state, other;
 
 		CHECK(!lock_held(&lock));
@@ -38,7 +39,7 @@ static void test_lock_tickets(void)
  * which nobody is inside. */
 static void test_lock_try_behind_waiter(void)
 {
-	struct lock lock = { 0, 0 };
+	struct lock lock = { .next = 0 };
 	struct fl_port_state state = lock_take(&lock), other;
 
 	/* Another draws a ticket and waits. */
