@@ -36,8 +36,11 @@ shootdown_x86_64_MEMS := 64M
 shootdown_x86_64_CPUS := 1 2 4
 # Other context models that an image runs in, each with the first of the
 # memories.
-MODEL_IMAGES := heap
-heap_CONTEXTS := single thread
+MODEL_IMAGES := heap preempt
+heap_CONTEXTS := single preempt thread
+preempt_MEMS := 32M
+preempt_CPUS := 1 2 4
+preempt_CONTEXTS := preempt thread
 
 # ---------------------------------------------------------------- flavours --
 

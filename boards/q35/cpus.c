@@ -49,6 +49,7 @@ _Static_assert(BOARD_CPUS_MAX < 31, "owed[] has a bit for each CPU");
  * CPUs share a cache line. */
 struct block {
 	uint32_t context;
+	uint32_t port[2]; /* of the model PREEMPT */
 } __attribute__((aligned(64)));
 
 struct call {

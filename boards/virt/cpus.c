@@ -23,6 +23,7 @@
  * from its first word. */
 struct block {
 	uint32_t context;
+	uint32_t port[2]; /* of the model PREEMPT */
 } __attribute__((aligned(64)));
 
 _Noreturn void board_cpu_main(void);
