@@ -30,6 +30,7 @@ virt_MACHINES := virt,gic-version=3 virt,virtualization=on
 replay_LIB := bare
 cpus_MEMS := 64M
 cpus_CPUS := 1 2 4 8
+board_x86_64_CPUS := 1 4
 shootdown_MEMS := 64M
 shootdown_CPUS := 1 2 4
 shootdown_x86_64_MEMS := 64M

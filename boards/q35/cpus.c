@@ -19,8 +19,10 @@
  * board_apic_send() sees to the MSRs.
  *
  * Two CPUs that wait for each other with interrupts masked would wait forever;
- * so whoever waits looks into owed[] itself and serves it.  The interrupt then
- * comes later and finds nothing.
+ * so whoever waits looks into owed[] itself and serves it, on the stack of
+ * interrupts, which nothing else uses while they are masked: a handler finds
+ * the same stack under it either way, and a CPU that is stopped touches no
+ * other.  The interrupt then comes later and finds nothing.
  *
  * Deliberately not here: waiting within a handler, which would need a second
  * calls[from]; it stops with a message.
@@ -74,6 +76,9 @@ struct timer {
 } __attribute__((aligned(64)));
 
 _Noreturn void board_cpu_main(void);
+
+/* start.S: calls run(arg) on another stack. */
+void board_call_on(uintptr_t stack_end, void (*run)(void *arg), void *arg);
 
 /* For start.S: what the CPU that is being started runs on. */
 extern uint64_t board_start_stack, board_start_root;
@@ -224,6 +229,37 @@ static void owed_add(unsigned me, uint32_t what)
 	}
 }
 
+/* A word that is waited for. */
+struct wait {
+	const uint32_t *word;
+	uint32_t wanted;
+};
+
+/* Serves what this CPU owes until the word is what is wanted. */
+static void wait_serving(void *arg)
+{
+	const struct wait *wait = arg;
+	unsigned me = board_cpu();
+
+	while (__atomic_load_n(wait->word, __ATOMIC_ACQUIRE) != wait->wanted) {
+		owed_serve(me);
+		cpu_pause();
+	}
+}
+
+/* The same on the stack of interrupts, from its end on unless the caller is on
+ * it already.  Interrupts are masked. */
+static void wait_for(const uint32_t *word, uint32_t wanted)
+{
+	struct wait wait = { word, wanted };
+	uintptr_t end = board_interrupt_stack_end(board_cpu());
+
+	if (end - (uintptr_t)&wait < Q35_INTERRUPT_STACK_BYTES)
+		wait_serving(&wait);
+	else
+		board_call_on(end, wait_serving, &wait);
+}
+
 void board_interrupt_others(void (*handler)(void *arg), void *arg)
 {
 	uintptr_t state = board_interrupts_mask();
@@ -238,23 +274,16 @@ void board_interrupt_others(void (*handler)(void *arg), void *arg)
 		(((uint32_t)1 << cpus) - 1) & ~((uint32_t)1 << me),
 		__ATOMIC_RELEASE);
 	owed_add(me, (uint32_t)1 << me);
-	while (__atomic_load_n(&call->left, __ATOMIC_ACQUIRE) != 0) {
-		owed_serve(me);
-		cpu_pause();
-	}
+	wait_for(&call->left, 0);
 	board_interrupts_restore(state);
 }
 
 void board_stop_others(void)
 {
 	uintptr_t state = board_interrupts_mask();
-	unsigned me = board_cpu();
 
-	owed_add(me, STOP);
-	while (__atomic_load_n(&stopped, __ATOMIC_ACQUIRE) != cpus - 1) {
-		owed_serve(me);
-		cpu_pause();
-	}
+	owed_add(board_cpu(), STOP);
+	wait_for(&stopped, cpus - 1);
 	board_interrupts_restore(state);
 }
 

@@ -48,8 +48,9 @@ void board_traps_load(unsigned cpu);
 /* Returns which stack's guard is at the address, NULL if none's. */
 const char *board_guard_name(uintptr_t addr);
 
-/* Returns where the stack of tasks of a CPU ends. */
+/* Returns where the stacks of a CPU end: of tasks, and of interrupts. */
 uintptr_t board_stack_end(unsigned cpu);
+uintptr_t board_interrupt_stack_end(unsigned cpu);
 
 /* Whether this CPU may end the machine: not while another one reports why. */
 bool board_may_end(void);

@@ -172,6 +172,20 @@ board_probe_failed:
 	xorl %eax, %eax
 	ret
 
+	/* void board_call_on(uintptr_t stack_end, void (*run)(void *arg),
+	 * void *arg): calls run(arg) on another stack. */
+	.globl board_call_on
+	.type board_call_on, @function
+board_call_on:
+	pushq %rbp
+	movq %rsp, %rbp
+	movq %rdi, %rsp
+	movq %rdx, %rdi
+	call *%rsi
+	movq %rbp, %rsp
+	popq %rbp
+	ret
+
 	/*
 	 * All vectors (Q35_VECTORS).  The CPU pushes an error code for 8,
 	 * 10 to 14, 17, 21, 29 and 30 (Intel SDM volume 3, 6.15; AMD APM volume

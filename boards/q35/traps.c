@@ -211,6 +211,11 @@ uintptr_t board_stack_end(unsigned cpu)
 	return stacks(cpu) + Q35_STACK_END;
 }
 
+uintptr_t board_interrupt_stack_end(unsigned cpu)
+{
+	return stacks(cpu) + Q35_INTERRUPT_STACK_END - FRAME_ROOM;
+}
+
 const char *board_guard_name(uintptr_t addr)
 {
 	static const struct {
@@ -218,9 +223,9 @@ const char *board_guard_name(uintptr_t addr)
 		const char *name;
 	} guards[] = {
 		{ 0, "stack" },
-		{ Q35_STACK_END, "interrupt stack" },
-		{ Q35_INTERRUPT_STACK_END, "fault stack" },
-		{ Q35_FAULT_STACK_END, "NMI stack" },
+		{ Q35_STACK_END, "stack of interrupts" },
+		{ Q35_INTERRUPT_STACK_END, "stack of faults" },
+		{ Q35_FAULT_STACK_END, "stack of NMIs" },
 	};
 	uintptr_t offset = addr - stacks(0);
 	size_t i;
@@ -245,8 +250,7 @@ static void task_load(unsigned cpu)
 
 	task->stacks[STACK_FAULT - 1] =
 		stacks(cpu) + Q35_FAULT_STACK_END - FRAME_ROOM;
-	task->stacks[STACK_INTERRUPT - 1] =
-		stacks(cpu) + Q35_INTERRUPT_STACK_END - FRAME_ROOM;
+	task->stacks[STACK_INTERRUPT - 1] = board_interrupt_stack_end(cpu);
 	task->stacks[STACK_NMI - 1] =
 		stacks(cpu) + Q35_NMI_STACK_END - FRAME_ROOM;
 	task->io_map = sizeof(*task);

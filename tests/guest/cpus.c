@@ -183,10 +183,18 @@ static void interrupted_reset(void)
 			interrupted[to][from].n = 0;
 }
 
+/* Where each CPU's run has its stack, about. */
+static uintptr_t stack_of[BOARD_CPUS_MAX];
+
 /* `arg` points to the number of the CPU that asked. */
 static void handler_note(void *arg)
 {
+	unsigned char here;
+	uintptr_t addr = (uintptr_t)&here, task = stack_of[board_cpu()];
+
 	CHECK(!board_interrupts_on());
+	/* The stack is the one of interrupts, also if this CPU waits itself. */
+	CHECK(task == 0 || task - addr > STACK_BYTES);
 	interrupted[board_cpu()][*(uint32_t *)arg].n++;
 }
 
@@ -196,6 +204,8 @@ static void interrupt_all(unsigned rounds)
 	uint32_t me = board_cpu();
 	unsigned round, to;
 	bool on = board_interrupts_on();
+
+	stack_of[me] = (uintptr_t)&me;
 
 	for (round = 1; round <= rounds; round++) {
 		board_interrupt_others(handler_note, &me);

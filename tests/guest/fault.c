@@ -49,6 +49,31 @@ static int broken_promise(const struct fallow_provider *provider, bool commit)
 	return 1;
 }
 
+/* On the last CPU reads what is not there. */
+static void run_read_last(void *arg)
+{
+	if (board_cpu() == board_cpus() - 1)
+		(void)*(volatile int *)arg;
+}
+
+/* On all CPUs at once. */
+static void run_read_everywhere(void *arg)
+{
+	static uint32_t here;
+
+	__atomic_fetch_add(&here, 1, __ATOMIC_ACQ_REL);
+	while (__atomic_load_n(&here, __ATOMIC_ACQUIRE) != board_cpus())
+		;
+	(void)*(volatile int *)arg;
+}
+
+/* Uses stack of interrupts until there is none. */
+static void timer_overflow(struct board_frame *frame, void *arg)
+{
+	(void)frame;
+	*(unsigned *)arg = overflow(0);
+}
+
 int guest_main(void)
 {
 	const struct fallow_provider *provider = board_provider();
@@ -66,6 +91,17 @@ int guest_main(void)
 		((void (*)(void))addr)();
 	if (asked("stack"))
 		return (int)overflow(0) & 1;
+	if (asked("interrupt-stack")) {
+		unsigned sum = 0;
+
+		board_timer(1000000, timer_overflow, &sum);
+		for (;;)
+			board_idle();
+	}
+	if (asked("read-last"))
+		board_run(run_read_last, (void *)addr);
+	if (asked("read-everywhere"))
+		board_run(run_read_everywhere, (void *)addr);
 	if (asked("trap"))
 		__builtin_trap();
 	if (asked("status"))
