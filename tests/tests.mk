@@ -30,9 +30,15 @@ virt_MACHINES := virt,gic-version=3 virt,virtualization=on
 replay_LIB := bare
 cpus_MEMS := 64M
 cpus_CPUS := 1 2 4 8
+cpus_SECONDS := 600
 board_x86_64_CPUS := 1 4
+board_aarch64_CPUS := 1 4
 shootdown_MEMS := 64M
 shootdown_CPUS := 1 2 4
+shootdown_SECONDS := 600
+bbm_aarch64_MEMS := 64M
+bbm_aarch64_CPUS := 1 2 4
+bbm_aarch64_SECONDS := 600
 shootdown_x86_64_MEMS := 64M
 shootdown_x86_64_CPUS := 1 2 4
 # Other context models that an image runs in, each with the first of the
