@@ -34,6 +34,8 @@ TRACE ?= cc1
 # Which tests to run (part of a name), and the seed of their random numbers.
 TEST ?=
 SEED ?= 1
+# How many seconds each storm takes at least; `soak` has a default of its own.
+SECONDS ?=
 # Optimisation and the context model of the archives of `lib`.
 OPT ?= -O2
 MODEL ?= IRQ

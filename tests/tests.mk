@@ -41,13 +41,18 @@ bbm_aarch64_CPUS := 1 2 4
 bbm_aarch64_SECONDS := 600
 shootdown_x86_64_MEMS := 64M
 shootdown_x86_64_CPUS := 1 2 4
+storm_MEMS := 16M
+storm_CPUS := 1 2 4
+storm_SECONDS := 600
+storm-preempt_SECONDS := 600
 # Other context models that an image runs in, each with the first of the
 # memories.
-MODEL_IMAGES := heap preempt
+MODEL_IMAGES := heap preempt storm
 heap_CONTEXTS := single preempt thread
 preempt_MEMS := 32M
 preempt_CPUS := 1 2 4
 preempt_CONTEXTS := preempt thread
+storm_CONTEXTS := preempt
 
 # ---------------------------------------------------------------- flavours --
 
@@ -323,6 +328,9 @@ endif
 ifneq ($(shell printf '%s' '$(SEED)' | grep -cxE '[0-9]{1,19}|0x[0-9a-fA-F]{1,16}'),1)
 $(error SEED=$(SEED) is no number that fits 64 bits)
 endif
+ifneq ($(shell printf '%s' '$(SECONDS)' | grep -vxE '[0-9]{1,6}'),)
+$(error SECONDS=$(SECONDS) is no number of seconds)
+endif
 
 # ----------------------------------------------------------------- targets --
 
@@ -341,16 +349,40 @@ guests: images ## the images of both boards alone
 	$(file >$(BUILD)/guests.plan,$(GUEST_JOBS)$(PICOLIBC_JOBS))
 	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan $(BUILD)/guests.plan
 
+# Storms, long, one after the other.  BOARD=host is those of threads.
+SOAK_BOARDS = $(if $(filter file,$(origin BOARD)),host $(BOARDS),$(BOARD))
+SOAK_NEEDS = $(filter $(foreach b,$(SOAK_BOARDS),$(BUILD)/$(b)/%), \
+	$(foreach b,$(BOARDS),$(SOAK_IMAGES:%=$(BUILD)/$(b)/%.elf))) \
+	$(if $(filter host,$(SOAK_BOARDS)),$(SOAK_PROGRAMS))
+SOAK_CPUS = $(if $(filter file,$(origin CPUS)),$(storm_CPUS),$(CPUS))
+SOAK_PROGRAMS = $(foreach f,host-gcc host-tsan,$(filter %/stress/storm,$($(f)_PROGRAMS)))
+SOAK_IMAGES = storm $(addprefix storm-,$(storm_CONTEXTS))
+# $(call soak_jobs,BOARD,CPUS)
+soak_jobs = $(foreach i,$(SOAK_IMAGES), \
+	$(call guest_job,$(1),$(i),$(or $(MEM),16M),$(MODEL_CPU),$(2)))
+SOAK_JOBS = $(if $(filter host,$(SOAK_BOARDS)),$(foreach f,host-gcc host-tsan, \
+	$(call program_job,$(f),$(filter $(BUILD)/$(f)/%,$(SOAK_PROGRAMS))))) \
+	$(foreach b,$(filter-out host,$(SOAK_BOARDS)), \
+	$(foreach p,$(SOAK_CPUS),$(call soak_jobs,$(b),$(p))))
+
+.PHONY: soak
+soak: $(SOAK_NEEDS) ## storms, SECONDS=60 each; BOARD=host|q35|virt CPUS= MEM=
+	$(file >$(BUILD)/soak.plan,$(SOAK_JOBS))
+	@TEST='$(TEST)' SEED='$(SEED)' SECONDS='$(or $(SECONDS),60)' \
+		tests/run each $(BUILD)/soak.plan
+
 .PHONY: program
 PROGRAM_PATH = $(filter %/$(PROGRAM),$($(FLAVOUR)_PROGRAMS))
 program: $(PROGRAM_PATH) ## one program: PROGRAM=test_frames FLAVOUR=host-gcc
 	@$(if $(PROGRAM_PATH),,echo "no PROGRAM=$(PROGRAM) in FLAVOUR=$(FLAVOUR)"; exit 2;) \
-	TEST='$(TEST)' SEED='$(SEED)' $($(FLAVOUR)_RUN) $(PROGRAM_PATH)
+	TEST='$(TEST)' SEED='$(SEED)' SECONDS='$(SECONDS)' \
+	$($(FLAVOUR)_RUN) $(PROGRAM_PATH)
 
 .PHONY: guest
 guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= GDB=1
 	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU),$(CPUS),$(MACHINE)))
-	@TEST='$(TEST)' SEED='$(SEED)' tests/run one $(BUILD)/one.plan
+	@TEST='$(TEST)' SEED='$(SEED)' SECONDS='$(SECONDS)' \
+		tests/run one $(BUILD)/one.plan
 
 .PHONY: boots
 boots: $(BUILD)/$(BOARD)/fault.elf ## machines that a board refuses, faults that it reports: BOARD=

@@ -33,9 +33,12 @@ extern _Thread_local unsigned fallow_host_context
 /* What comes back only with a timer's slack is not worth asking for. */
 #define SLEEP_MIN 50000u
 
-/* Steps of a worker in a round, and the rounds of a short storm. */
+/* Steps of a worker in a round, and the rounds of a short storm, as long as it
+ * does not take longer than that. */
 #define STEPS 400
-#define ROUNDS 20
+#define ROUNDS 22
+#define ROUND_MILLISECONDS 1000
+#define ENOUGH_MILLISECONDS 8000
 
 /* A worker's thread, and the one that is its handler. */
 struct thread {
@@ -160,6 +163,14 @@ static void host_pause(void)
 	sched_yield();
 }
 
+/* As long as a handler's thread sleeps at least. */
+static void host_idle(void)
+{
+	struct timespec sleep = { .tv_nsec = SLEEP_MIN };
+
+	nanosleep(&sleep, NULL);
+}
+
 static void host_timer(unsigned worker, uint64_t nanoseconds)
 {
 	struct thread *thread = &threads[worker];
@@ -244,6 +255,7 @@ static struct storm_host host = {
 	.self = host_self,
 	.milliseconds = host_milliseconds,
 	.pause = host_pause,
+	.idle = host_idle,
 	.timer = host_timer,
 	.handler_enter = host_handler_enter,
 	.handler_leave = host_handler_leave,
@@ -255,7 +267,7 @@ static struct storm_host host = {
 	.die = host_die,
 };
 
-/* How long a storm takes: ROUNDS, unless SECONDS asks for more. */
+/* How long a storm has to take: 0, unless SECONDS asks for more. */
 static uint64_t seconds_wanted(void)
 {
 	const char *seconds = getenv("SECONDS");
@@ -267,12 +279,15 @@ static uint64_t seconds_wanted(void)
 static void storm_threads(
 	const char *name, unsigned n, enum fallow_provider_class provider_class)
 {
+	uint64_t seconds = seconds_wanted();
 	struct storm_config config = {
 		.host = &host,
 		.seed = test_seed,
 		.steps = STEPS,
 		.rounds = ROUNDS,
-		.milliseconds = seconds_wanted() * 1000,
+		.round_milliseconds = ROUND_MILLISECONDS,
+		.milliseconds = seconds * 1000,
+		.enough_milliseconds = seconds ? 0 : ENOUGH_MILLISECONDS,
 		.progress_milliseconds = 10000,
 	};
 

@@ -13,8 +13,9 @@
  * waits there looks whether anybody goes on (storm_report.c).  After a failure
  * nobody waits for anybody: all leave, and the heap is left as it is.
  *
- * A timer's period follows its worker: while that goes on between two runs of
- * its handler, the period is halved, else it is doubled.  So handlers come as
+ * A timer's period follows its worker: while that makes two operations between
+ * two runs of its handler, the period is halved; while it makes none in every
+ * other, doubled.  So handlers come as
  * often as they can without starving what they interrupt, however fast the
  * machine and however busy its host.  Where a worker stands still, its handler
  * slows itself down.
@@ -29,15 +30,12 @@
 /* Of a timer: where it begins, its shortest and longest. */
 #define PERIOD_BEGIN 1000000u
 #define PERIOD_MIN 4000u
-#define PERIOD_MAX 64000000u
+#define PERIOD_MAX 16000000u
 
 /* A period is looked at after so many runs of the handler; a worker that made
  * no step for so many stands still. */
 #define PACE_RUNS 16
 #define STILL_RUNS 64
-
-/* So many rounds come between two that leave nothing. */
-#define ROUNDS_TO_EMPTY 7
 
 /* Waits until all workers are here; returns whether the storm goes on. */
 static bool meet(struct storm *storm)
@@ -83,22 +81,24 @@ static void period_change(struct storm_agent *worker, bool shorter)
 	timer_set(worker, true);
 }
 
-/* By the worker itself: two steps or more between two runs of its handler make
- * its period shorter, less than one makes it longer. */
+/* By the worker itself: two operations or more between two runs of its handler
+ * make its period shorter, less than one in two makes it longer. */
 static void pace(struct storm_agent *worker)
 {
 	struct storm *storm = worker->storm;
 	uint64_t runs = storm_read(
 		&storm_handler_of(storm, worker->worker)->steps);
 	uint64_t run = runs - storm_read(&worker->paced_runs);
-	uint64_t made = storm_read(&worker->steps) - worker->paced_steps;
+	uint64_t operations = storm_read(&worker->steps) +
+		worker->oracle.operations + worker->hot;
+	uint64_t made = operations - worker->paced_operations;
 
 	if (!storm->config.host->timer || run < PACE_RUNS)
 		return;
-	if (made >= 2 * run || made < run)
+	if (made >= 2 * run || 2 * made < run)
 		period_change(worker, made >= 2 * run);
 	storm_write(&worker->paced_runs, runs);
-	worker->paced_steps = storm_read(&worker->steps);
+	worker->paced_operations = operations;
 }
 
 void storm_handler(struct storm *storm, unsigned worker)
@@ -177,22 +177,37 @@ static void compare(struct storm *storm)
 		storm_fail(storm, "heap and oracles agree");
 }
 
-/* By worker 0: decides what the next round is. */
+/* Whether the storm may end: it had a round of each phase. */
+static bool storm_enough(const struct storm *storm, uint64_t now)
+{
+	const struct storm_config *config = &storm->config;
+	uint64_t time = now - storm->began;
+
+	if (storm->counts.rounds < STORM_PHASES)
+		return false;
+	return (config->enough_milliseconds &&
+		       time >= config->enough_milliseconds) ||
+		(storm->counts.rounds >= config->rounds &&
+			time >= config->milliseconds);
+}
+
+/* By worker 0: decides what the next round is.  Each phase has its turn, then
+ * chance has, and a storm ends with nothing left. */
 static void round_choose(struct storm *storm)
 {
 	uint64_t now = storm->config.host->milliseconds();
-	struct storm_counts *counts = &storm->counts;
-	bool enough = counts->rounds >= storm->config.rounds &&
-		now - storm->began >= storm->config.milliseconds;
+	uint64_t rounds = ++storm->counts.rounds;
 
-	counts->rounds++;
-	/* It ends with nothing left. */
-	if (enough && storm->phase == STORM_EMPTY)
-		storm->phase = STORM_END;
-	else if (enough || counts->rounds % ROUNDS_TO_EMPTY == 0)
+	if (storm_enough(storm, now))
+		storm->phase = storm->phase == STORM_EMPTY ? STORM_END
+							   : STORM_EMPTY;
+	else if (rounds < STORM_PHASES)
+		storm->phase = (enum storm_phase)rounds;
+	else if (rounds % STORM_PHASES == STORM_EMPTY)
 		storm->phase = STORM_EMPTY;
 	else
 		storm->phase = test_random(&storm->random) % STORM_EMPTY;
+	storm->round_began = now;
 	if (storm->config.progress_milliseconds &&
 		now - storm->told >= storm->config.progress_milliseconds) {
 		storm->told = now;
@@ -258,6 +273,22 @@ static bool round_end(struct storm_agent *worker)
 	return meet(storm) && storm->phase != STORM_END;
 }
 
+/* Whether the worker has done enough in this round: its steps, or as many as
+ * there is time for.  Memory that is to run out does. */
+static bool round_over(const struct storm_agent *worker, unsigned step)
+{
+	const struct storm *storm = worker->storm;
+	const struct storm_config *config = &storm->config;
+
+	if (step == config->steps || storm_failed(storm))
+		return true;
+	if (storm->phase == STORM_FILL &&
+		worker->oracle.nulls == worker->round_nulls)
+		return false;
+	return config->host->milliseconds() - storm->round_began >=
+		config->round_milliseconds;
+}
+
 /* A worker, from the first round to the last. */
 static void work(void *arg, unsigned index)
 {
@@ -265,10 +296,9 @@ static void work(void *arg, unsigned index)
 	struct storm_agent *worker = storm_worker(storm, index);
 
 	do {
+		worker->round_nulls = worker->oracle.nulls;
 		timer_set(worker, true);
-		for (unsigned i = 0; i < storm->config.steps; i++) {
-			if (storm_failed(storm))
-				break;
+		for (unsigned i = 0; !round_over(worker, i); i++) {
 			storm_step(worker);
 			storm_write(&worker->steps,
 				storm_read(&worker->steps) + 1);
@@ -319,6 +349,7 @@ void storm_run(struct storm *storm, const struct storm_config *config)
 	storm->began = config->host->milliseconds();
 	storm->watch_since = storm->began;
 	storm->told = storm->began;
+	storm->round_began = storm->began;
 	for (unsigned i = 0; i < storm->agents; i++)
 		agent_begin(storm, i);
 	for (unsigned from = 0; from < storm->agents; from++) {

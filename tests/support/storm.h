@@ -50,6 +50,8 @@ struct storm_host {
 	uint64_t (*milliseconds)(void);
 	/* Called in loops that wait for other workers. */
 	void (*pause)(void);
+	/* Waits for the next run of the handler, or a little. */
+	void (*idle)(void);
 	/*
 	 * Optional.  From now on storm_handler(worker) is called every so
 	 * many nanoseconds, as the handler that interrupts this worker; 0
@@ -91,17 +93,22 @@ struct storm_config {
 	 * are its hooks, with the storm. */
 	struct fallow *heap;
 	uint64_t seed;
-	/* Of each worker in a round. */
+	/* Of each worker in a round, which ends earlier when it took so long:
+	 * a busy machine does less, and fails no more than another. */
 	unsigned steps;
-	/* A storm ends when it had so many rounds, and so much time. */
+	uint64_t round_milliseconds;
+	/* A storm ends when it had so many rounds and so much time, or when it
+	 * has had `enough` time, if that is not 0; never before it had a round
+	 * of each phase. */
 	unsigned rounds;
 	uint64_t milliseconds;
+	uint64_t enough_milliseconds;
 	/* Bytes of memory that the heap can have at most; all workers together
 	 * want somewhat more. */
 	size_t memory;
 	/* Print how far it is every so often; 0: never. */
 	uint64_t progress_milliseconds;
-	/* No step of any worker for so long is a hang.  (0: 120 s.) */
+	/* No step of any worker for so long is a hang.  (0: 60 s.) */
 	uint64_t patience_milliseconds;
 };
 
@@ -114,6 +121,8 @@ enum storm_phase {
 	STORM_DRAIN,
 	/* Even workers allocate and pass on, odd ones receive and free. */
 	STORM_PINGPONG,
+	/* Blocks of one size, allocated and freed as fast as that goes. */
+	STORM_HOT,
 	/* Little is done; contexts go, memory is given back. */
 	STORM_QUIET,
 	/* Everything is freed. */
@@ -143,13 +152,16 @@ struct storm_agent {
 	bool were_on;
 	unsigned flags;
 	const char *doing; /* what is no call of the oracle's; else NULL */
+	uint64_t hot; /* operations without the oracle */
 	unsigned pressed; /* calls of the pressure hook in this call */
 	unsigned reported; /* failures of the oracle that were told of */
 	struct oracle_block *blocks;
-	/* Worker: the period of its timer, and both counts when it was last
+	/* Worker: the period of its timer, and both counts when that was last
 	 * looked at. */
 	uint64_t period;
-	uint64_t paced_steps, paced_runs;
+	uint64_t paced_operations, paced_runs;
+	/* NULLs that it had when the round began. */
+	uint64_t round_nulls;
 	/* Handler: runs that interrupted a call. */
 	uint64_t within;
 };
@@ -159,7 +171,7 @@ struct storm_counts {
 	uint64_t operations, nulls, passed;
 	/* Runs of handlers; those that interrupted a call into the heap. */
 	uint64_t handlers, within;
-	uint64_t collects, offlines, pressures;
+	uint64_t collects, offlines, parks, pressures;
 	/* Of the heap. */
 	uint64_t remote_frees, abandoned, adopted;
 };
@@ -170,7 +182,7 @@ struct storm {
 	struct storm_agent agent[STORM_AGENTS_MAX];
 	struct storm_counts counts;
 	uint64_t random; /* of worker 0: what comes next */
-	uint64_t began, told;
+	uint64_t began, round_began, told;
 	/* Everything from here on is touched by all. */
 	enum storm_phase phase;
 	uint32_t failed;

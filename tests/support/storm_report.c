@@ -13,7 +13,7 @@
 #include "heap.h"
 #include "storm_state.h"
 
-#define PATIENCE_MILLISECONDS 120000u
+#define PATIENCE_MILLISECONDS 60000u
 #define PATIENCE_LOOKS 10000u
 
 /* The clock is asked once in so many looks. */
@@ -26,6 +26,7 @@ static const char *phase_name(enum storm_phase phase)
 		[STORM_FILL] = "fill",
 		[STORM_DRAIN] = "drain",
 		[STORM_PINGPONG] = "ping-pong",
+		[STORM_HOT] = "hot",
 		[STORM_QUIET] = "quiet",
 		[STORM_EMPTY] = "empty",
 		[STORM_END] = "end",
@@ -100,12 +101,13 @@ void storm_sum(struct storm *storm)
 	for (unsigned i = 0; i < storm->agents; i++) {
 		const struct storm_agent *agent = &storm->agent[i];
 
-		counts->operations += agent->oracle.operations;
+		counts->operations += agent->oracle.operations + agent->hot;
 		counts->nulls += agent->oracle.nulls;
 		counts->handlers += agent->handler ? agent->steps : 0;
 		counts->within += agent->within;
 	}
-	counts->operations += counts->collects + counts->offlines;
+	counts->operations +=
+		counts->collects + counts->offlines + counts->parks;
 }
 
 void storm_print(const struct storm *storm, const char *name)
@@ -124,11 +126,12 @@ void storm_print(const struct storm *storm, const char *name)
 		(unsigned long long)counts->abandoned,
 		(unsigned long long)counts->adopted);
 	test_printf("%llu handler runs (%llu inside a call), %llu collects, "
-		    "%llu offline, %llu under pressure\n",
+		    "%llu offline, %llu parked, %llu under pressure\n",
 		(unsigned long long)counts->handlers,
 		(unsigned long long)counts->within,
 		(unsigned long long)counts->collects,
 		(unsigned long long)counts->offlines,
+		(unsigned long long)counts->parks,
 		(unsigned long long)counts->pressures);
 }
 

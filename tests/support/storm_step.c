@@ -29,6 +29,14 @@
 /* Blocks that a worker keeps in a round that drains. */
 #define DRAIN_LEFT 8
 
+/* Hot blocks: an agent has so many at a time, and a worker's step has so many
+ * operations.  The word that carries a name is behind what a free block is
+ * linked by; HOT_NAME is a number that chance does not make. */
+#define HOT_BLOCKS 16
+#define HOT_STEPS 64
+#define HOT_WORD 2
+#define HOT_NAME 0x73746f726d000000u
+
 /* So many times in one call a worker frees something under pressure. */
 #define PRESSED_MAX 2
 
@@ -142,6 +150,33 @@ void storm_collect(struct storm_agent *agent)
 	agent->doing = "collect";
 	call_begin(agent, 0);
 	fallow_collect(agent->oracle.heap);
+	call_end(agent);
+}
+
+/*
+ * Parks the context for a moment.  Meanwhile its handler comes, and others look
+ * into its pages; it may free, which leaves it parked, and is used again with a
+ * word or without.
+ */
+static void park(struct storm_agent *agent)
+{
+	unsigned frees = (unsigned)below(agent, 4);
+
+	storm_count(&agent->storm->counts.parks);
+	agent->doing = "park";
+	call_begin(agent, 0);
+	fallow_park(agent->oracle.heap);
+	call_end(agent);
+	if (!agent->handler)
+		agent->storm->config.host->idle();
+	for (; frees > 0 && agent->oracle.count; frees--)
+		oracle_free(&agent->oracle,
+			below(agent, agent->oracle.count));
+	if (once_in(agent, 2))
+		return;
+	agent->doing = "unpark";
+	call_begin(agent, 0);
+	fallow_unpark(agent->oracle.heap);
 	call_end(agent);
 }
 
@@ -299,6 +334,10 @@ static void step_rare(struct storm_agent *agent, unsigned rate)
 	case 6:
 		host->squeeze(agent->worker, test_random(&agent->random));
 		break;
+	case 7:
+	case 8:
+		park(agent);
+		break;
 	default:
 		break;
 	}
@@ -367,6 +406,78 @@ static void step_pingpong(struct storm_agent *agent)
 		storm_collect(agent);
 }
 
+/* Returns the word of a hot block that says whose it is. */
+static volatile uint64_t *hot_word(void *p)
+{
+	return (volatile uint64_t *)p + HOT_WORD;
+}
+
+/* Allocates a block, which must be nobody's, and signs it. */
+static void *hot_alloc(struct storm_agent *agent, size_t size, uint64_t name)
+{
+	void *p = fallow_alloc_flags(agent->oracle.heap, size, FALLOW_NOWAIT);
+	uint64_t word;
+
+	agent->hot++;
+	if (!p)
+		return NULL;
+	word = *hot_word(p) ^ (uintptr_t)p;
+	if (word - HOT_NAME < STORM_AGENTS_MAX)
+		storm_fail(agent->storm, "a block is handed out once");
+	*hot_word(p) = name ^ (uintptr_t)p;
+	return p;
+}
+
+/* Frees a block, which must still be what it was made. */
+static void hot_free(struct storm_agent *agent, void *p, uint64_t name)
+{
+	agent->hot++;
+	if (!p)
+		return;
+	if ((*hot_word(p) ^ (uintptr_t)p) != name)
+		storm_fail(agent->storm, "a block is one agent's");
+	*hot_word(p) = 0;
+	fallow_free(agent->oracle.heap, p);
+}
+
+/*
+ * So many times a block more or a block less, without an oracle, which would
+ * take most of the time: that is the heap's, and its shortest paths are what a
+ * handler comes in between.  Workers and handlers use the same few sizes.
+ */
+static void hot_loop(struct storm_agent *agent, unsigned times)
+{
+	size_t size = 32 + 16 * below(agent, 2);
+	uint64_t name = HOT_NAME + (uint64_t)(agent - agent->storm->agent);
+	void *blocks[HOT_BLOCKS] = { NULL };
+
+	agent->doing = "hot";
+	call_begin(agent, FALLOW_NOWAIT);
+	for (unsigned i = 0; i < times; i++) {
+		unsigned at = (unsigned)below(agent, HOT_BLOCKS);
+
+		if (blocks[at]) {
+			hot_free(agent, blocks[at], name);
+			blocks[at] = NULL;
+		} else {
+			blocks[at] = hot_alloc(agent, size, name);
+		}
+	}
+	for (unsigned i = 0; i < HOT_BLOCKS; i++)
+		hot_free(agent, blocks[i], name);
+	call_end(agent);
+}
+
+static void step_hot(struct storm_agent *agent)
+{
+	hot_loop(agent, HOT_STEPS);
+	if (once_in(agent, 4))
+		oracle_step(&agent->oracle);
+	if (once_in(agent, 4))
+		receive_any(agent, 4);
+	step_rare(agent, 2);
+}
+
 static void step_quiet(struct storm_agent *agent)
 {
 	const struct storm_host *host = agent->storm->config.host;
@@ -377,6 +488,8 @@ static void step_quiet(struct storm_agent *agent)
 		receive_any(agent, 4);
 	if (once_in(agent, 8))
 		oracle_step(&agent->oracle);
+	else if (once_in(agent, 8))
+		park(agent);
 	else
 		host->pause();
 	step_rare(agent, 16);
@@ -396,6 +509,9 @@ void storm_step(struct storm_agent *agent)
 		break;
 	case STORM_PINGPONG:
 		step_pingpong(agent);
+		break;
+	case STORM_HOT:
+		step_hot(agent);
 		break;
 	case STORM_QUIET:
 		step_quiet(agent);
@@ -432,14 +548,28 @@ void storm_step_handler(struct storm_agent *agent)
 {
 	unsigned n = 1 + (unsigned)below(agent, 3);
 
+	if (agent->storm->phase == STORM_HOT) {
+		hot_loop(agent, HOT_BLOCKS);
+		if (!once_in(agent, 8))
+			return;
+	}
 	for (unsigned i = 0; i < n; i++)
 		handler_operation(agent);
 	if (once_in(agent, 3))
 		receive_any(agent, 4);
 	if (once_in(agent, 3))
 		send_any(agent);
-	if (once_in(agent, 256))
+	switch (below(agent, 256)) {
+	case 0:
 		storm_offline(agent);
-	else if (once_in(agent, 256))
+		break;
+	case 1:
 		look(agent);
+		break;
+	case 2:
+		park(agent);
+		break;
+	default:
+		break;
+	}
 }
