@@ -47,12 +47,20 @@ storm_SECONDS := 600
 storm-preempt_SECONDS := 600
 # Other context models that an image runs in, each with the first of the
 # memories.
-MODEL_IMAGES := heap preempt storm
+MODEL_IMAGES := heap preempt storm bench_hot
 heap_CONTEXTS := single preempt thread
 preempt_MEMS := 32M
 preempt_CPUS := 1 2 4
 preempt_CONTEXTS := preempt thread
 storm_CONTEXTS := preempt
+# What counts instructions.
+COUNTED := bench_hot bench_cpus
+bench_hot_MEMS := 64M
+bench_hot_LIB := bare
+bench_hot_CONTEXTS := single preempt thread
+bench_cpus_MEMS := 64M
+bench_cpus_CPUS := 4
+bench_cpus_LIB := bare
 
 # ---------------------------------------------------------------- flavours --
 
@@ -109,7 +117,10 @@ $(eval $(call flavour,aarch64-Os,aarch64,$(aarch64_CC),$(call bare,aarch64,IRQ) 
 $(eval $(call flavour,x86_64-single,x86_64,$(x86_64_CC),$(call bare,x86_64,SINGLE) -O2))
 $(eval $(call flavour,aarch64-single,aarch64,$(aarch64_CC),$(call bare,aarch64,SINGLE) $(gcc_flags) -O2))
 $(eval $(call flavour,x86_64-preempt,x86_64,$(x86_64_CC),$(call bare,x86_64,PREEMPT) -O2))
-$(eval $(call flavour,aarch64-preempt,aarch64,$(aarch64_CLANG),$(call bare,aarch64,PREEMPT) -O2))
+$(eval $(call flavour,aarch64-preempt,aarch64,$(aarch64_CC),$(call bare,aarch64,PREEMPT) $(gcc_flags) -O2))
+$(eval $(call flavour,aarch64-preempt-clang,aarch64,$(aarch64_CLANG),$(call bare,aarch64,PREEMPT) -O2))
+$(eval $(call flavour,x86_64-preempt-clang,x86_64,$(x86_64_CLANG),$(call bare,x86_64,PREEMPT) -O2))
+$(eval $(call flavour,x86_64-thread,x86_64,$(x86_64_CC),$(call bare,x86_64,THREAD) -O2))
 $(eval $(call flavour,aarch64-thread,aarch64,$(aarch64_CC),$(call bare,aarch64,THREAD) $(gcc_flags) -O2))
 $(eval $(call flavour,x86_64-nochecks,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_CHECKS=0))
 $(eval $(call flavour,x86_64-slice12,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_SLICE_LOG2=12))
@@ -170,6 +181,8 @@ GUEST_SRCS := $(filter-out tests/guest/picolibc.c, \
 	$(sort $(wildcard tests/guest/*.c)))
 BOARDS := $(filter-out linux, \
 	$(patsubst boards/%/board.mk,%,$(sort $(wildcard boards/*/board.mk))))
+# The prefix of the archives of another model that an image is linked with.
+model_lib = $(if $(filter bare,$(call image_lib,$(1))),,debug-)
 models_of = $($(1)_CONTEXTS)
 image_lib = $(or $($(1)_LIB),debug)
 
@@ -199,18 +212,23 @@ $(foreach b,$(BOARDS),$(foreach n,$(call guests_of,$($(b)_ARCH)), \
 
 # The images that run in other models too, under a name that ends in -model.
 $(foreach b,$(BOARDS),$(foreach n,$(MODEL_IMAGES),$(foreach m,$(call models_of,$(n)), \
-	$(eval $(call image,$(b),$(n),$($(b)_ARCH),$($(b)_ARCH)-debug-$(m),$(n)-$(m))))))
+	$(eval $(call image,$(b),$(n),$($(b)_ARCH),$($(b)_ARCH)-$(call model_lib,$(n))$(m),$(n)-$(m))))))
 
 $(foreach f,$(foreach a,x86_64 aarch64,$(a)-debug $(a)-bare \
-	$(addprefix $(a)-debug-,$(OTHER_MODELS))), \
+	$(addprefix $(a)-debug-,$(OTHER_MODELS)) \
+	$(addprefix $(a)-,$(OTHER_MODELS))), \
 	$(eval $(BUILD)/$(f)/libguest.a: \
 		$(patsubst %.c,$(BUILD)/$(f)/%.o,$(GUEST_SUPPORT))))
 
 .PHONY: images
 images: $(IMAGES) ## all images of both boards
 
+# Instructions are counted: with them as the clock, a run repeats exactly.
+ICOUNT := -icount shift=0
+
 # $(call qemu,BOARD,IMAGE,MEM,CPU MODEL,CPUS,MACHINE): the command that boots it.
 qemu = $($(1)_QEMU) $(if $(6),-M $(6)) -m $(3) $(if $(4),-cpu $(4)) -smp $(or $(5),$(CPUS)) \
+	$(if $(filter $(COUNTED) $(addsuffix -%,$(COUNTED)),$(2)),$(ICOUNT)) \
 	$(if $(filter 1,$(GDB)),-s -S) -kernel $(BUILD)/$(1)/$(2).elf
 
 # -------------------------------------------------------------------- plan --
@@ -264,8 +282,6 @@ BOOT_JOBS = $(foreach b,$(BOARDS),$(call job,program,$(b) boots,300, \
 	make boots BOARD=$(b),s,,tests/boots $(b) $(BUILD)/$(b) \
 	'$($(b)_MAP_STATUS)' $($(b)_QEMU)))
 
-# Instructions are counted: with them as the clock, a run repeats exactly.
-ICOUNT := -icount shift=0
 # A terminal shows more than a file.
 GRAPH = $(if $(MAKE_TERMOUT), colour utf8)
 # $(call replay_command,BOARD,TRACE)
@@ -288,6 +304,15 @@ REPLAY_JOBS = $(if $(wildcard tests/guest/replay.c),$(if $(SMALL_TRACE), \
 recorder_check = tests/traces/check.sh \
 	$(BUILD)/host-gcc/tests/traces/replay_host
 
+# What tests/bench is told: the images that count instructions, and how much the
+# hot pair may cost more in IRQ than in SINGLE on x86-64.
+HOT_LIMIT := 25
+hot_images = $(foreach b,$(BOARDS),'$(b)/irq=$(call qemu,$(b),bench_hot,64M)' \
+	$(foreach m,$(bench_hot_CONTEXTS),'$(b)/$(m)=$(call qemu,$(b),bench_hot-$(m),64M)'))
+cpus_images = $(foreach b,$(BOARDS),'$(b)=$(call qemu,$(b),bench_cpus,64M,,4)')
+BENCH_JOBS = $(call job,check,hot pair,180,make bench-hot,s,, \
+	tests/bench hot $(HOT_LIMIT) $(hot_images))
+
 # $(call check_job,NAME,ARGUMENTS)
 check_job = $(call job,check,$(1),120,make check CHECK="$(strip $(2))",s,, \
 	tests/check $(2))
@@ -305,7 +330,7 @@ CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 # The image with a libc: PICOLIBC_IMAGES, PICOLIBC_JOBS.
 include tests/guest/picolibc.mk
 
-PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(BOOT_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(CHECK_JOBS)
+PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(BOOT_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(BENCH_JOBS)$(CHECK_JOBS)
 
 # ---------------------------------------------------------------- settings --
 
@@ -383,6 +408,13 @@ guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS=
 	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU),$(CPUS),$(MACHINE)))
 	@TEST='$(TEST)' SEED='$(SEED)' SECONDS='$(SECONDS)' \
 		tests/run one $(BUILD)/one.plan
+
+.PHONY: bench-hot bench-cpus
+bench-hot: $(foreach b,$(BOARDS),$(BUILD)/$(b)/bench_hot.elf \
+	$(patsubst %,$(BUILD)/$(b)/bench_hot-%.elf,$(bench_hot_CONTEXTS))) ## instructions of the hot pair, each model on both CPUs
+	@tests/bench hot $(HOT_LIMIT) $(hot_images)
+bench-cpus: $(foreach b,$(BOARDS),$(BUILD)/$(b)/bench_cpus.elf) ## instructions an operation, 4 CPUs beside one
+	@tests/bench cpus $(cpus_images)
 
 .PHONY: boots
 boots: $(BUILD)/$(BOARD)/fault.elf ## machines that a board refuses, faults that it reports: BOARD=
