@@ -144,12 +144,17 @@ void board_delay(unsigned microseconds)
 			__asm__ volatile("");
 }
 
-/* Makes the PIT count a millisecond and waits for its end. */
+/* Makes the PIT count a millisecond and waits for its end; panics if there is
+ * none, which its gate tells: a port that nobody drives reads as ones. */
 static void millisecond_wait(void)
 {
-	port_out8(PIT_GATE_PORT,
-		(uint8_t)((port_in8(PIT_GATE_PORT) & ~PIT_SPEAKER) |
-			PIT_GATE));
+	uint8_t off = (uint8_t)(port_in8(PIT_GATE_PORT) &
+		~(PIT_SPEAKER | PIT_GATE));
+
+	port_out8(PIT_GATE_PORT, off);
+	if (port_in8(PIT_GATE_PORT) & PIT_GATE)
+		board_panic("no PIT to measure the APIC's timer with");
+	port_out8(PIT_GATE_PORT, off | PIT_GATE);
 	port_out8(PIT_MODE, PIT_MODE_ONE_SHOT);
 	port_out8(PIT_COUNTER, PIT_MILLISECOND & 0xff);
 	port_out8(PIT_COUNTER, PIT_MILLISECOND >> 8);
