@@ -120,7 +120,8 @@ void board_run(void (*run)(void *arg), void *arg);
 /*
  * Has every other CPU call handler(arg) in an interrupt handler; returns when
  * all have returned from it.  Two CPUs may do so at once: whoever waits serves
- * what comes in.  So it is also legal with interrupts masked.
+ * what comes in, on its interrupt stack.  So it is also legal with interrupts
+ * masked, but not in a handler that such a call runs.
  */
 void board_interrupt_others(void (*handler)(void *arg), void *arg);
 
@@ -159,12 +160,15 @@ void board_interrupts_restore(uintptr_t state);
 
 /*
  * Has CPU `cpu` (also the calling one) call handler(arg) in what its mask of
- * interrupts does not keep away; does not wait.
+ * interrupts does not keep away; does not wait for it.  The handler must not
+ * fault, nor call any of these.
  * Returns: false iff the board has no such interrupt.
  */
 bool board_nmi(unsigned cpu, void (*handler)(void *arg), void *arg);
 
-/* Waits for the next interrupt, whichever it is. */
+/* Waits for the next interrupt, whichever it is.  With interrupts masked by the
+ * caller none is lost in between, and they are masked again afterwards; whether
+ * it has been served by then is the board's to say. */
 void board_idle(void);
 
 #endif

@@ -426,6 +426,25 @@ static void test_idle_ends(void)
 	board_timer(0, NULL, NULL);
 }
 
+/* One that is due already ends the wait, and does not go on with interrupts
+ * off: nothing is lost between a look and the wait. */
+static void test_idle_misses_nothing(void)
+{
+	unsigned round;
+	uintptr_t state;
+
+	posted[0].n = 0;
+	for (round = 1; round <= 1000; round++) {
+		state = board_interrupts_mask();
+		CHECK(board_interrupt(0, handler_posted, &posted[0]));
+		board_idle();
+		CHECK(!board_interrupts_on());
+		board_interrupts_restore(state);
+		while (test_load(&posted[0].n) != round)
+			fl_port_pause();
+	}
+}
+
 /*
  * A thread that no CPU owns: its frame lies in `traveller` whenever it runs
  * nowhere, and timers take it up and put it down.  `seen` has a bit for each
@@ -646,6 +665,7 @@ const struct test tests[] = {
 	{ "timer_waits_for_mask", test_timer_waits_for_mask },
 	{ "timer_ends_while_due", test_timer_ends_while_due },
 	{ "idle_ends", test_idle_ends },
+	{ "idle_misses_nothing", test_idle_misses_nothing },
 	{ "thread_travels", test_thread_travels },
 	{ "stop_others", test_stop_others },
 	{ "nmi", test_nmi },
