@@ -19,8 +19,16 @@ struct test_port {
 	/* Enters, and locks among them, without their leave. */
 	unsigned depth;
 	unsigned locks;
-	/* Pauses in a row. */
+	/* Pauses in a row; those of this execution, and of these the ones
+	 * with interrupts masked. */
 	unsigned pauses;
+	unsigned waits;
+	unsigned masked_waits;
+	/* If set, runs at every enter and leave, of a context or a lock, and at
+	 * every pause: at the points of an operation where another execution may
+	 * come in.  Not within itself. */
+	void (*step)(void);
+	bool stepping;
 	/* What was done wrong: how often, and the first. */
 	unsigned crimes;
 	const char *crime;

@@ -41,6 +41,8 @@ struct test_port test_port_begin(unsigned context, bool irqs_on)
 	test_port.held = false;
 	test_port.depth = 0;
 	test_port.locks = 0;
+	test_port.waits = 0;
+	test_port.masked_waits = 0;
 	return interrupted;
 }
 

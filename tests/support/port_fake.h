@@ -17,6 +17,16 @@
 
 #include "fake.h"
 
+/* Lets others in. */
+static inline void port_step(void)
+{
+	if (test_port.step == NULL || test_port.stepping)
+		return;
+	test_port.stepping = true;
+	test_port.step();
+	test_port.stepping = false;
+}
+
 /* state.flags: bit 0 whether the code may wait, bit 1 whether interrupts were
  * on, above them the depth before. */
 static inline struct fl_port_state port_fake_save(void)
@@ -36,6 +46,7 @@ static inline void port_fake_restore(struct fl_port_state state)
 		test_port_crime("a leave that is not of the last enter");
 	test_port.depth = (unsigned)(state.flags >> 2);
 	test_port.irqs_on = state.flags >> 1 & 1;
+	port_step();
 }
 
 /* Model PREEMPT: interrupts stay as they are. */
@@ -45,6 +56,7 @@ static inline struct fl_port_state fl_port_enter(void)
 
 	if (FALLOW_MODEL == FALLOW_MODEL_IRQ)
 		test_port.irqs_on = false;
+	port_step();
 	return state;
 }
 
@@ -77,6 +89,7 @@ static inline struct fl_port_state fl_port_lock_enter(void)
 
 	test_port.irqs_on = false;
 	test_port.locks++;
+	port_step();
 	return state;
 }
 
@@ -96,8 +109,11 @@ static inline void fl_port_lock_leave(struct fl_port_state state)
 
 static inline void fl_port_pause(void)
 {
+	test_port.waits++;
+	test_port.masked_waits += !test_port.irqs_on;
 	if (++test_port.pauses > TEST_PORT_PAUSES)
 		test_port_hang();
+	port_step();
 }
 
 _Noreturn static inline void fl_port_halt(void)
