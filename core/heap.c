@@ -137,6 +137,7 @@ enum fallow_status fallow_init(
 		return status;
 	memset(fallow, 0, sizeof(*fallow));
 	lock_kind_set(&heap->lock, LOCK_HEAP);
+	lock_kind_set(&heap->reserve_lock, LOCK_RESERVE);
 	heap->provider = *config->provider;
 	heap->contexts_wanted = config->contexts;
 	heap->policy = config->misuse_policy;

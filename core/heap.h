@@ -354,7 +354,9 @@ static inline void op_rejoin(struct op *op)
  */
 static inline void op_drop(struct op *op)
 {
-	fl_watch_none();
+	/* A call inside the emergency pool stays in the library. */
+	if (!op->heap->shared)
+		fl_watch_none();
 	fl_port_leave(op->state);
 }
 

@@ -51,6 +51,8 @@ bool fl_reserve_begin(const struct op *op, struct reserve_call *call)
 		call->lock = lock_take(&heap->reserve_lock);
 	else if (!lock_try(&heap->reserve_lock, &call->lock))
 		return false;
+	/* All pages without a block may go. */
+	fl_watch_allow(heap->reserve->chunk_count * CHUNK_SLICES);
 	call->op = (struct op){
 		.heap = heap->reserve,
 		/* There is nothing to collect, and nobody to ask. */
@@ -120,6 +122,7 @@ static struct heap *pool_make(const struct heap *heap, const struct page *span)
 	pool->provider.provider_class = FALLOW_CLASS_FLAT;
 	pool->contexts_wanted = 1;
 	pool->shared = true;
+	lock_kind_set(&pool->lock, LOCK_HEAP);
 	pool->secret = heap->secret;
 	pool->deferring = heap->deferring;
 	fl_heap_window(pool, span->base, span->span_size);

@@ -3,7 +3,8 @@
  * Debug builds watch every lock.
  *
  * Order: a context that holds nothing takes any lock; one that holds a
- * local->lock takes heap->lock; nothing else.  So no lock is taken twice by one
+ * reserve_lock or a local->lock takes what comes after it of reserve_lock,
+ * local->lock, heap->lock; nothing else.  So no lock is taken twice by one
  * context, and the locks of frames and page tables, which belong to providers,
  * are never taken under one of the heap's.  No lock is held where the library
  * calls out, or returns.
@@ -29,7 +30,7 @@
 #include "config.h"
 
 /* The most locks that one context may hold. */
-#define HELD_MAX 2
+#define HELD_MAX 3
 
 struct held {
 	struct lock_watch *locks[HELD_MAX];
@@ -45,6 +46,7 @@ static struct held contexts[FALLOW_CONTEXTS_MAX];
 
 static const char *const names[LOCK_KINDS] = {
 	[LOCK_OTHER] = "a lock",
+	[LOCK_RESERVE] = "reserve_lock",
 	[LOCK_LOCAL] = "local->lock",
 	[LOCK_HEAP] = "heap->lock",
 	[LOCK_FRAMES] = "the frames' lock",
@@ -56,6 +58,7 @@ static const char *const names[LOCK_KINDS] = {
  *
  * local->lock: 16 pages that others told of (DRAIN_MAX in local.c) and one
  * that is looked at or handed on, of each the blocks that others freed.
+ * reserve_lock: as many as for local->lock, and one for each slice of the pool.
  * heap->lock: at most 512 chunks looked at by a collect and 32 ranges of 32
  * slices each claimed there; a look into every bin is 33 times 4.
  * frames: 64 regions, of each a walk down and up 32 levels.
@@ -64,6 +67,7 @@ static const char *const names[LOCK_KINDS] = {
 #define PAGE_BLOCKS (SLICE_BYTES / 16)
 static const uint32_t limits[LOCK_KINDS] = {
 	[LOCK_OTHER] = UINT32_MAX,
+	[LOCK_RESERVE] = 17 * PAGE_BLOCKS + 256,
 	[LOCK_LOCAL] = 17 * PAGE_BLOCKS + 256,
 	[LOCK_HEAP] = 512 + 32 * 32 + 33 * 4,
 	[LOCK_FRAMES] = 64 * 2 * 32,
@@ -76,6 +80,13 @@ __attribute__((weak)) void fallow_broken(const char *rule, const char *what)
 	(void)rule;
 	(void)what;
 	__builtin_trap();
+}
+
+/* Whether a lock of a kind may be taken by who took one of another last. */
+static bool in_order(uint32_t last, uint32_t kind)
+{
+	return (last == LOCK_RESERVE || last == LOCK_LOCAL) && last < kind &&
+		kind <= LOCK_HEAP;
 }
 
 /* What the calling context holds; NULL for a context that no heap has. */
@@ -103,8 +114,7 @@ void fl_watch_want(const struct lock_watch *lock)
 				names[lock->kind]);
 	/* Locks without a kind are below all others, in any order. */
 	if (held->count > 0 && lock->kind != LOCK_OTHER &&
-		(held->locks[0]->kind != LOCK_LOCAL ||
-			lock->kind != LOCK_HEAP))
+		!in_order(held->locks[held->count - 1]->kind, lock->kind))
 		fallow_broken("a lock is taken under another, out of order",
 			names[lock->kind]);
 	if (held->count == HELD_MAX)

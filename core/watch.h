@@ -14,6 +14,7 @@
 /* What a lock is.  The first is any that was not told, as in a test. */
 enum lock_kind {
 	LOCK_OTHER = 0,
+	LOCK_RESERVE,
 	LOCK_LOCAL,
 	LOCK_HEAP,
 	LOCK_FRAMES,

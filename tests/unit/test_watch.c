@@ -24,6 +24,7 @@ static void report(const char *rule, const char *what)
 	longjmp(out, 1);
 }
 
+static struct lock_watch reserve = { .kind = LOCK_RESERVE };
 static struct lock_watch local = { .kind = LOCK_LOCAL };
 static struct lock_watch heap = { .kind = LOCK_HEAP };
 static struct lock_watch frames = { .kind = LOCK_FRAMES };
@@ -85,6 +86,22 @@ static void heap_then_local(void)
 	take(&local);
 }
 
+static void local_then_reserve(void)
+{
+	take(&local);
+	take(&reserve);
+}
+
+static void reserve_then_frames(void)
+{
+	take(&reserve);
+	take(&local);
+	take(&heap);
+	fl_watch_leave(&heap);
+	fl_watch_leave(&local);
+	take(&frames);
+}
+
 static void heap_then_frames(void)
 {
 	take(&heap);
@@ -108,6 +125,8 @@ static void test_watch_order(void)
 	const char *rule = "a lock is taken under another, out of order";
 
 	expect(heap_then_local, rule, "local->lock");
+	expect(local_then_reserve, rule, "reserve_lock");
+	expect(reserve_then_frames, rule, "the frames' lock");
 	expect(heap_then_frames, rule, "the frames' lock");
 	expect(tables_then_frames, rule, "the frames' lock");
 	expect(local_then_tables, rule, "the page tables' lock");
