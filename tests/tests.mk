@@ -47,8 +47,10 @@ storm_SECONDS := 600
 storm-preempt_SECONDS := 600
 # Other context models that an image runs in, each with the first of the
 # memories.
-MODEL_IMAGES := heap preempt storm bench_hot
+MODEL_IMAGES := heap models preempt storm bench_hot
 heap_CONTEXTS := single preempt thread
+models_MEMS := 64M
+models_CONTEXTS := single preempt thread
 preempt_MEMS := 32M
 preempt_CPUS := 1 2 4
 preempt_CONTEXTS := preempt thread
