@@ -5,6 +5,7 @@
 #   tests/unit/test_*.c   host programs, in each of UNIT_FLAVOURS
 #   tests/unit/fake_*.c   host programs over tests/support/port_fake.h, where a
 #                         test sets the context and the interrupt flag itself
+#   tests/unit/preempt_*.c   host programs in the model PREEMPT alone
 #   tests/stress/*.c      threaded host programs, under the thread sanitizer too
 #   tests/misuse/*.c      host programs whose whole output is compared with
 #                         tests/misuse/*.expected
@@ -163,13 +164,14 @@ endef
 
 UNIT_SRCS := $(sort $(wildcard tests/unit/test_*.c))
 FAKE_SRCS := $(sort $(wildcard tests/unit/fake_*.c))
+PREEMPT_SRCS := $(sort $(wildcard tests/unit/preempt_*.c))
 STRESS_SRCS := $(sort $(wildcard tests/stress/*.c))
 EXPECT_SRCS := $(sort $(wildcard tests/misuse/*.c tests/harness/*.c))
 REPLAY_SRCS := $(wildcard tests/traces/replay_host.c)
 $(eval $(call programs,host-gcc,$(UNIT_SRCS) $(STRESS_SRCS) $(EXPECT_SRCS) $(REPLAY_SRCS)))
 $(eval $(call programs,host-clang,$(UNIT_SRCS) $(REPLAY_SRCS)))
 $(eval $(call programs,host-single,$(UNIT_SRCS)))
-$(eval $(call programs,host-preempt,$(UNIT_SRCS)))
+$(eval $(call programs,host-preempt,$(UNIT_SRCS) $(PREEMPT_SRCS)))
 $(eval $(call programs,host-tsan,$(STRESS_SRCS)))
 $(eval $(call programs,host-fake,$(FAKE_SRCS)))
 $(eval $(call programs,host-fake-preempt,$(FAKE_SRCS)))
