@@ -255,6 +255,7 @@ static struct storm_host host = {
 	.timer = host_timer,
 	.handler_enter = host_handler_enter,
 	.handler_leave = host_handler_leave,
+	.nmi = board_nmi,
 	.interrupts_on = board_interrupts_on,
 	.interrupts_mask = board_interrupts_mask,
 	.interrupts_restore = board_interrupts_restore,

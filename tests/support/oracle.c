@@ -395,6 +395,11 @@ bool oracle_calloc(struct oracle *oracle, size_t count, size_t size)
 	return block_new_plain(oracle, p, count * size, FALLOW_ZERO);
 }
 
+bool oracle_adopt(struct oracle *oracle, void *p, size_t size, unsigned flags)
+{
+	return block_new_plain(oracle, p, size, flags);
+}
+
 bool oracle_aligned(
 	struct oracle *oracle, size_t align, size_t size, unsigned flags)
 {
@@ -468,6 +473,14 @@ void oracle_free_sized(struct oracle *oracle, size_t index)
 	call_before(oracle, "free_sized", block.base, block.size, 0);
 	fallow_free_sized(oracle->heap, (void *)block.base, block.size);
 	call_after(oracle);
+}
+
+void *oracle_release(struct oracle *oracle, size_t index)
+{
+	struct oracle_block block = oracle_forget(oracle, index);
+
+	block_verify(oracle, &block);
+	return (void *)block.base;
 }
 
 /* Returns a random number below n, which is not 0. */

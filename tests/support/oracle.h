@@ -94,6 +94,19 @@ bool oracle_realloc(
 void oracle_free(struct oracle *oracle, size_t index);
 void oracle_free_sized(struct oracle *oracle, size_t index);
 
+/*
+ * A block that the test had by itself of this heap, of `size` bytes and with
+ * these flags, NULL for none: checked, and known from now on.  For `p` from
+ * fallow_alloc_from() and the like.  Returns: whether there is a block.
+ * Requires: room for it.
+ */
+bool oracle_adopt(
+	struct oracle *oracle, void *p, size_t size, unsigned flags);
+
+/* Verifies the block and forgets it, for the test to free by itself; returns
+ * its address. */
+void *oracle_release(struct oracle *oracle, size_t index);
+
 /* The index of the first block whose base is not below `base`. */
 size_t oracle_find(const struct oracle *oracle, uintptr_t base);
 

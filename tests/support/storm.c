@@ -258,6 +258,7 @@ static bool round_end(struct storm_agent *worker)
 	bool empty = storm->phase == STORM_EMPTY;
 
 	timer_set(worker, false);
+	storm_settle(worker);
 	oracle_verify(&worker->oracle);
 	oracle_verify(&handler->oracle);
 	storm_judge(worker);

@@ -59,10 +59,14 @@ struct storm_host {
 	 * by its handler (not with 0).
 	 */
 	void (*timer)(unsigned worker, uint64_t nanoseconds);
-	/* With timer(): between the two, with the timer silent, the worker is
-	 * where its handler is. */
+	/* With timer(): between the two the worker is where its handler is,
+	 * which does not come meanwhile. */
 	uintptr_t (*handler_enter)(unsigned worker);
 	void (*handler_leave)(unsigned worker, uintptr_t state);
+	/* Optional.  Has worker `to` call handler(arg) where neither a lock nor
+	 * masked interrupts keep it away; does not wait.  Returns: whether it
+	 * will. */
+	bool (*nmi)(unsigned to, void (*handler)(void *arg), void *arg);
 	/* Optional, all three or none: whether interrupts are on; masks them;
 	 * restores what the mask returned. */
 	bool (*interrupts_on)(void);
@@ -152,6 +156,10 @@ struct storm_agent {
 	bool were_on;
 	unsigned flags;
 	const char *doing; /* what is no call of the oracle's; else NULL */
+	/* Blocks put by; a handler's is filled by its worker. */
+	struct fallow_token token;
+	/* A block that an NMI on another CPU is to free; NULL when it has. */
+	void *nmi_block;
 	uint64_t hot; /* operations without the oracle */
 	unsigned pressed; /* calls of the pressure hook in this call */
 	unsigned reported; /* failures of the oracle that were told of */
@@ -172,6 +180,8 @@ struct storm_counts {
 	/* Runs of handlers; those that interrupted a call into the heap. */
 	uint64_t handlers, within;
 	uint64_t collects, offlines, parks, pressures;
+	/* Blocks freed later, of these in NMIs; blocks out of tokens. */
+	uint64_t deferred, nmis, tokens;
 	/* Of the heap. */
 	uint64_t remote_frees, abandoned, adopted;
 };

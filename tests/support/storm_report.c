@@ -126,13 +126,17 @@ void storm_print(const struct storm *storm, const char *name)
 		(unsigned long long)counts->abandoned,
 		(unsigned long long)counts->adopted);
 	test_printf("%llu handler runs (%llu inside a call), %llu collects, "
-		    "%llu offline, %llu parked, %llu under pressure\n",
+		    "%llu offline, %llu parked, %llu under pressure, "
+		    "%llu deferred (%llu in an NMI), %llu out of tokens\n",
 		(unsigned long long)counts->handlers,
 		(unsigned long long)counts->within,
 		(unsigned long long)counts->collects,
 		(unsigned long long)counts->offlines,
 		(unsigned long long)counts->parks,
-		(unsigned long long)counts->pressures);
+		(unsigned long long)counts->pressures,
+		(unsigned long long)counts->deferred,
+		(unsigned long long)counts->nmis,
+		(unsigned long long)counts->tokens);
 }
 
 void storm_progress(struct storm *storm)

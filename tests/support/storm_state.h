@@ -51,6 +51,10 @@ void storm_oracle_set(struct storm_agent *agent);
 /* Frees all blocks that are the agent's or on their way to it. */
 void storm_free_all(struct storm_agent *agent);
 
+/* Gives back what the tokens of the worker and its handler hold, and waits for
+ * the NMI that it sent. */
+void storm_settle(struct storm_agent *worker);
+
 /* Goes offline or collects, as an operation of this agent. */
 void storm_offline(struct storm_agent *agent);
 void storm_collect(struct storm_agent *agent);

@@ -37,6 +37,9 @@
 #define HOT_WORD 2
 #define HOT_NAME 0x73746f726d000000u
 
+/* Blocks that are put by in a token at most. */
+#define TOKEN_BLOCKS 6
+
 /* So many times in one call a worker frees something under pressure. */
 #define PRESSED_MAX 2
 
@@ -180,6 +183,119 @@ static void park(struct storm_agent *agent)
 	call_end(agent);
 }
 
+/* In an NMI, in the middle of anything that its CPU does. */
+static void nmi_free(void *arg)
+{
+	struct storm_agent *agent = arg;
+	void *block = agent->nmi_block;
+
+	fallow_free_deferred(agent->oracle.heap, block);
+	storm_count(&agent->storm->counts.nmis);
+	/* Pairs with the acquire loads of the sender. */
+	__atomic_store_n(&agent->nmi_block, NULL, __ATOMIC_RELEASE);
+}
+
+/* Frees a random block later: here, or in an NMI on a random CPU. */
+static void free_later(struct storm_agent *agent)
+{
+	const struct storm_host *host = agent->storm->config.host;
+	void *block;
+
+	if (!agent->oracle.count)
+		return;
+	block = oracle_release(
+		&agent->oracle, below(agent, agent->oracle.count));
+	storm_count(&agent->storm->counts.deferred);
+	agent->doing = "free_deferred";
+	if (host->nmi && !agent->handler && once_in(agent, 2) &&
+		!__atomic_load_n(&agent->nmi_block, __ATOMIC_ACQUIRE)) {
+		agent->nmi_block = block;
+		if (host->nmi((unsigned)below(agent, host->workers), nmi_free,
+			    agent))
+			return;
+		agent->nmi_block = NULL;
+	}
+	call_begin(agent, FALLOW_NOWAIT);
+	fallow_free_deferred(agent->oracle.heap, block);
+	call_end(agent);
+}
+
+/* Puts blocks by in a token, as this agent. */
+static void token_fill(struct storm_agent *agent)
+{
+	static const size_t sizes[] = { 40, 512, 3000, 20000 };
+	struct fallow_token *token = &agent->token;
+	size_t size = token->left ? token->size : sizes[below(agent, 4)];
+	size_t n = 1 + below(agent, TOKEN_BLOCKS);
+	unsigned flags = (token->left ? token->zero : once_in(agent, 2))
+		? FALLOW_ZERO : 0;
+	size_t left = token->left;
+	bool filled;
+
+	flags |= once_in(agent, 4) ? FALLOW_NOWAIT : 0;
+	agent->doing = "prefill";
+	call_begin(agent, flags);
+	filled = fallow_prefill(agent->oracle.heap, token, size, n, flags);
+	call_end(agent);
+	if (token->left != (!filled || left > n ? left : n))
+		storm_fail(agent->storm, "a token is filled, or as before");
+}
+
+/* Takes a block out of the token, which must be there. */
+static void token_use(struct storm_agent *agent)
+{
+	struct fallow_token *token = &agent->token;
+	unsigned flags = token->zero ? FALLOW_ZERO : 0;
+	size_t size = token->size;
+	bool there = token->left > 0;
+	void *block;
+
+	if (agent->oracle.max - agent->oracle.count < 4)
+		return;
+	block = fallow_alloc_from(token);
+	if ((block != NULL) != there)
+		storm_fail(agent->storm, "a token gives what it holds");
+	if (!block)
+		return;
+	storm_count(&agent->storm->counts.tokens);
+	oracle_adopt(&agent->oracle, block, size, flags);
+}
+
+/* Fills a token and uses some of it, or fills the handler's, who will. */
+static void token_step(struct storm_agent *agent)
+{
+	struct storm *storm = agent->storm;
+	const struct storm_host *host = storm->config.host;
+
+	if (host->timer && once_in(agent, 2)) {
+		uintptr_t state = host->handler_enter(agent->worker);
+		struct storm_agent *handler =
+			storm_handler_of(storm, agent->worker);
+
+		token_fill(handler);
+		host->handler_leave(agent->worker, state);
+		return;
+	}
+	token_fill(agent);
+	for (size_t n = below(agent, TOKEN_BLOCKS); n > 0; n--)
+		token_use(agent);
+}
+
+void storm_settle(struct storm_agent *worker)
+{
+	struct storm *storm = worker->storm;
+	struct storm_agent *handler = storm_handler_of(storm, worker->worker);
+	struct fallow *heap = storm->config.heap;
+
+	fallow_unfill(heap, &worker->token);
+	fallow_unfill(heap, &handler->token);
+	/* Pairs with the release in nmi_free(). */
+	while (__atomic_load_n(&worker->nmi_block, __ATOMIC_ACQUIRE)) {
+		storm_watch(storm);
+		storm->config.host->pause();
+	}
+}
+
 /* What may be called at any time beside everything else. */
 static void look(struct storm_agent *agent)
 {
@@ -310,8 +426,7 @@ static void masked_burst(struct storm_agent *agent)
 	host->interrupts_restore(state);
 }
 
-/* What is done now and then in every phase; `rate` times as often as in
- * churn. */
+/* What is done now and then in every phase: `rate` times in 512. */
 static void step_rare(struct storm_agent *agent, unsigned rate)
 {
 	const struct storm_host *host = agent->storm->config.host;
@@ -338,6 +453,10 @@ static void step_rare(struct storm_agent *agent, unsigned rate)
 	case 8:
 		park(agent);
 		break;
+	case 9:
+	case 10:
+		token_step(agent);
+		break;
 	default:
 		break;
 	}
@@ -346,6 +465,8 @@ static void step_rare(struct storm_agent *agent, unsigned rate)
 static void step_churn(struct storm_agent *agent)
 {
 	oracle_step(&agent->oracle);
+	if (once_in(agent, 16))
+		free_later(agent);
 	if (once_in(agent, 3))
 		send_any(agent);
 	if (once_in(agent, 4))
@@ -372,6 +493,8 @@ static void step_drain(struct storm_agent *agent)
 	if (agent->oracle.count > DRAIN_LEFT) {
 		if (once_in(agent, 2))
 			send_any(agent);
+		if (once_in(agent, 8))
+			free_later(agent);
 		oracle_shrink(&agent->oracle, agent->oracle.count - 1);
 	}
 	receive_any(agent, 4);
@@ -531,7 +654,11 @@ static void handler_operation(struct storm_agent *agent)
 	size_t size = once_in(agent, 64) ? below(agent, HANDLER_LARGE)
 					 : below(agent, HANDLER_SIZE);
 
-	if (oracle->count > HANDLER_ENOUGH ||
+	if (once_in(agent, 2) && agent->token.left)
+		token_use(agent);
+	else if (oracle->count && once_in(agent, 12))
+		free_later(agent);
+	else if (oracle->count > HANDLER_ENOUGH ||
 		(oracle->count && once_in(agent, 3)))
 		oracle_free(oracle, below(agent, oracle->count));
 	else if (oracle->count && once_in(agent, 4))
