@@ -6,8 +6,8 @@
  * iff it overlaps a neighbour.  Every block is filled with a pattern of its
  * own, over all its usable bytes; what two blocks share, or what the heap
  * writes into a block in use, is seen when the pattern is verified: before a
- * free, after a realloc, and in oracle_verify().  Of blocks above `sampled` only
- * the first and last bytes, at most a granule each, and one word a granule
+ * free, after a realloc, and in oracle_verify().  Of blocks above `sampled` the
+ * first and last bytes alone, at most a granule each, and one word a granule
  * between are filled, or large blocks would take all the time.
  *
  * The contract checked is fallow.h's and no more: nothing here knows classes,
