@@ -39,6 +39,9 @@
 /* Memory of the heap, of which machines with little have less. */
 #define MEMORY_BYTES(cpus) ((4 + 2 * (size_t)(cpus)) * MIB)
 
+/* Of the emergency pool. */
+#define RESERVE_BYTES ((size_t)256 << 10)
+
 /* Runs of frames that a CPU takes for itself, and their largest size. */
 #define BALLAST 24
 #define BALLAST_LOG2 19
@@ -368,6 +371,7 @@ static bool heap_begin(uintptr_t window_base, size_t window_size)
 		.misuse_ctx = &storm,
 		.pressure = storm_pressure,
 		.pressure_ctx = &storm,
+		.reserve_bytes = RESERVE_BYTES,
 	};
 	enum fallow_status status;
 

@@ -40,6 +40,9 @@ extern _Thread_local unsigned fallow_host_context
 #define ROUND_MILLISECONDS 1000
 #define ENOUGH_MILLISECONDS 8000
 
+/* Of the emergency pool. */
+#define RESERVE_BYTES ((size_t)256 << 10)
+
 /* A worker's thread, and the one that is its handler. */
 struct thread {
 	pthread_t worker, handler;
@@ -297,6 +300,7 @@ static void storm_threads(
 	rig->config.misuse_ctx = &storm;
 	rig->config.pressure = storm_pressure;
 	rig->config.pressure_ctx = &storm;
+	rig->config.reserve_bytes = RESERVE_BYTES;
 	rig->sim.dirty_rate = 32;
 	budget = (4 + 4 * (size_t)n) * MIB;
 	rig->sim.budget = budget;

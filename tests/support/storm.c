@@ -37,6 +37,9 @@
 #define PACE_RUNS 16
 #define STILL_RUNS 64
 
+/* What the emergency pool takes beside what it holds: a slice. */
+#define RESERVE_TABLES_MAX ((size_t)64 << 10)
+
 /* Waits until all workers are here; returns whether the storm goes on. */
 static bool meet(struct storm *storm)
 {
@@ -141,6 +144,19 @@ static void mail_read(struct storm *storm)
 	}
 }
 
+/* When all was freed: nothing is left but the emergency pool and its tables. */
+static void empty_check(const struct fallow_snapshot *now)
+{
+	size_t tables = now->committed - now->reserve;
+
+	CHECK_EQUAL(now->blocks, 0);
+	CHECK_EQUAL(now->reserve_live, 0);
+	if (now->reserve)
+		CHECK(tables <= RESERVE_TABLES_MAX);
+	else
+		CHECK_EQUAL(now->committed, 0);
+}
+
 /* By worker 0, when all have met: compares the heap with all oracles. */
 static void compare(struct storm *storm)
 {
@@ -158,10 +174,8 @@ static void compare(struct storm *storm)
 	oracles[storm->agents] = &storm->mail;
 	oracle_compare(oracles, storm->agents + 1);
 	fallow_snapshot(storm->config.heap, &now);
-	if (empty) {
-		CHECK_EQUAL(now.blocks, 0);
-		CHECK_EQUAL(now.committed, 0);
-	}
+	if (empty)
+		empty_check(&now);
 	if (host->inspect)
 		host->inspect(empty);
 	if (host->resume_others)
@@ -170,6 +184,7 @@ static void compare(struct storm *storm)
 	storm->counts.remote_frees = now.remote_frees;
 	storm->counts.abandoned = now.abandoned;
 	storm->counts.adopted = now.adopted;
+	storm->counts.reserve_served = now.reserve_served;
 	if (storm->mail.failures)
 		storm_fail(storm, "blocks that were passed on are intact");
 	storm_judge(&storm->agent[0]);

@@ -183,7 +183,7 @@ struct storm_counts {
 	/* Blocks freed later, of these in NMIs; blocks out of tokens. */
 	uint64_t deferred, nmis, tokens;
 	/* Of the heap. */
-	uint64_t remote_frees, abandoned, adopted;
+	uint64_t remote_frees, abandoned, adopted, reserve_served;
 };
 
 struct storm {

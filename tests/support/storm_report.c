@@ -127,7 +127,8 @@ void storm_print(const struct storm *storm, const char *name)
 		(unsigned long long)counts->adopted);
 	test_printf("%llu handler runs (%llu inside a call), %llu collects, "
 		    "%llu offline, %llu parked, %llu under pressure, "
-		    "%llu deferred (%llu in an NMI), %llu out of tokens\n",
+		    "%llu deferred (%llu in an NMI), %llu out of tokens, "
+		    "%llu of the reserve\n",
 		(unsigned long long)counts->handlers,
 		(unsigned long long)counts->within,
 		(unsigned long long)counts->collects,
@@ -136,7 +137,8 @@ void storm_print(const struct storm *storm, const char *name)
 		(unsigned long long)counts->pressures,
 		(unsigned long long)counts->deferred,
 		(unsigned long long)counts->nmis,
-		(unsigned long long)counts->tokens);
+		(unsigned long long)counts->tokens,
+		(unsigned long long)counts->reserve_served);
 }
 
 void storm_progress(struct storm *storm)

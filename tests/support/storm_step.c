@@ -33,6 +33,7 @@
  * operations.  The word that carries a name is behind what a free block is
  * linked by; HOT_NAME is a number that chance does not make. */
 #define HOT_BLOCKS 16
+#define HOT_SIZE 32
 #define HOT_STEPS 64
 #define HOT_WORD 2
 #define HOT_NAME 0x73746f726d000000u
@@ -156,31 +157,83 @@ void storm_collect(struct storm_agent *agent)
 	call_end(agent);
 }
 
+/* Returns the word of a hot block that says whose it is. */
+static volatile uint64_t *hot_word(void *p)
+{
+	return (volatile uint64_t *)p + HOT_WORD;
+}
+
+/* Allocates a block, which must be nobody's, and signs it. */
+static void *hot_alloc(struct storm_agent *agent, size_t size, uint64_t name)
+{
+	void *p = fallow_alloc_flags(agent->oracle.heap, size, FALLOW_NOWAIT);
+	uint64_t word;
+
+	agent->hot++;
+	if (!p)
+		return NULL;
+	word = *hot_word(p) ^ (uintptr_t)p;
+	if (word - HOT_NAME < STORM_AGENTS_MAX)
+		storm_fail(agent->storm, "a block is handed out once");
+	*hot_word(p) = name ^ (uintptr_t)p;
+	return p;
+}
+
+/* Frees a block, which must still be what it was made. */
+static void hot_free(struct storm_agent *agent, void *p, uint64_t name)
+{
+	agent->hot++;
+	if (!p)
+		return;
+	if ((*hot_word(p) ^ (uintptr_t)p) != name)
+		storm_fail(agent->storm, "a block is one agent's");
+	*hot_word(p) = 0;
+	fallow_free(agent->oracle.heap, p);
+}
+
+static uint64_t hot_name(const struct storm_agent *agent)
+{
+	return HOT_NAME + (uint64_t)(agent - agent->storm->agent);
+}
+
+/* Frees n hot blocks, of which some may be none. */
+static void hot_free_all(struct storm_agent *agent, void **blocks, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		hot_free(agent, blocks[i], hot_name(agent));
+}
+
+/* Says that the agent's context is parked, or no more. */
+static void park_call(struct storm_agent *agent, bool parked)
+{
+	agent->doing = parked ? "park" : "unpark";
+	call_begin(agent, 0);
+	if (parked)
+		fallow_park(agent->oracle.heap);
+	else
+		fallow_unpark(agent->oracle.heap);
+	call_end(agent);
+}
+
 /*
  * Parks the context for a moment.  Meanwhile its handler comes, and others look
- * into its pages; it may free, which leaves it parked, and is used again with a
- * word or without.
+ * into its pages; it frees what it has there, which leaves it parked, and is
+ * used again with a word or without.
  */
 static void park(struct storm_agent *agent)
 {
-	unsigned frees = (unsigned)below(agent, 4);
+	void *blocks[HOT_BLOCKS];
 
 	storm_count(&agent->storm->counts.parks);
-	agent->doing = "park";
-	call_begin(agent, 0);
-	fallow_park(agent->oracle.heap);
-	call_end(agent);
-	if (!agent->handler)
+	for (unsigned i = 0; i < HOT_BLOCKS; i++)
+		blocks[i] = hot_alloc(agent, HOT_SIZE, hot_name(agent));
+	park_call(agent, true);
+	if (!agent->handler && once_in(agent, 2))
 		agent->storm->config.host->idle();
-	for (; frees > 0 && agent->oracle.count; frees--)
-		oracle_free(&agent->oracle,
-			below(agent, agent->oracle.count));
+	agent->doing = "free while parked";
+	hot_free_all(agent, blocks, HOT_BLOCKS);
 	if (once_in(agent, 2))
-		return;
-	agent->doing = "unpark";
-	call_begin(agent, 0);
-	fallow_unpark(agent->oracle.heap);
-	call_end(agent);
+		park_call(agent, false);
 }
 
 /* In an NMI, in the middle of anything that its CPU does. */
@@ -389,9 +442,14 @@ void storm_free_all(struct storm_agent *agent)
 /* Allocates `size` bytes in one of the ways there are. */
 static bool alloc_any(struct storm_agent *agent, size_t size)
 {
-	switch (below(agent, 6)) {
+	switch (below(agent, 8)) {
 	case 0:
 		return oracle_alloc(&agent->oracle, size, FALLOW_NOWAIT);
+	case 4:
+		return oracle_alloc(&agent->oracle, size, FALLOW_RESERVE);
+	case 5:
+		return oracle_alloc(&agent->oracle, size,
+			FALLOW_RESERVE | FALLOW_NOWAIT | FALLOW_ZERO);
 	case 1:
 		return oracle_zalloc(&agent->oracle, size);
 	case 2:
@@ -529,40 +587,6 @@ static void step_pingpong(struct storm_agent *agent)
 		storm_collect(agent);
 }
 
-/* Returns the word of a hot block that says whose it is. */
-static volatile uint64_t *hot_word(void *p)
-{
-	return (volatile uint64_t *)p + HOT_WORD;
-}
-
-/* Allocates a block, which must be nobody's, and signs it. */
-static void *hot_alloc(struct storm_agent *agent, size_t size, uint64_t name)
-{
-	void *p = fallow_alloc_flags(agent->oracle.heap, size, FALLOW_NOWAIT);
-	uint64_t word;
-
-	agent->hot++;
-	if (!p)
-		return NULL;
-	word = *hot_word(p) ^ (uintptr_t)p;
-	if (word - HOT_NAME < STORM_AGENTS_MAX)
-		storm_fail(agent->storm, "a block is handed out once");
-	*hot_word(p) = name ^ (uintptr_t)p;
-	return p;
-}
-
-/* Frees a block, which must still be what it was made. */
-static void hot_free(struct storm_agent *agent, void *p, uint64_t name)
-{
-	agent->hot++;
-	if (!p)
-		return;
-	if ((*hot_word(p) ^ (uintptr_t)p) != name)
-		storm_fail(agent->storm, "a block is one agent's");
-	*hot_word(p) = 0;
-	fallow_free(agent->oracle.heap, p);
-}
-
 /*
  * So many times a block more or a block less, without an oracle, which would
  * take most of the time: that is the heap's, and its shortest paths are what a
@@ -570,8 +594,8 @@ static void hot_free(struct storm_agent *agent, void *p, uint64_t name)
  */
 static void hot_loop(struct storm_agent *agent, unsigned times)
 {
-	size_t size = 32 + 16 * below(agent, 2);
-	uint64_t name = HOT_NAME + (uint64_t)(agent - agent->storm->agent);
+	size_t size = HOT_SIZE + 16 * below(agent, 2);
+	uint64_t name = hot_name(agent);
 	void *blocks[HOT_BLOCKS] = { NULL };
 
 	agent->doing = "hot";
@@ -586,8 +610,7 @@ static void hot_loop(struct storm_agent *agent, unsigned times)
 			blocks[at] = hot_alloc(agent, size, name);
 		}
 	}
-	for (unsigned i = 0; i < HOT_BLOCKS; i++)
-		hot_free(agent, blocks[i], name);
+	hot_free_all(agent, blocks, HOT_BLOCKS);
 	call_end(agent);
 }
 
@@ -601,9 +624,12 @@ static void step_hot(struct storm_agent *agent)
 	step_rare(agent, 2);
 }
 
+/* Who is parked most of the time, and who takes what that left: even and odd
+ * workers, or a lone one by turns. */
 static void step_quiet(struct storm_agent *agent)
 {
 	const struct storm_host *host = agent->storm->config.host;
+	bool odd = host->workers > 1 ? agent->worker % 2 : once_in(agent, 2);
 
 	if (once_in(agent, 64))
 		host->relax(agent->worker);
@@ -611,11 +637,13 @@ static void step_quiet(struct storm_agent *agent)
 		receive_any(agent, 4);
 	if (once_in(agent, 8))
 		oracle_step(&agent->oracle);
-	else if (once_in(agent, 8))
+	else if (!odd && once_in(agent, 2))
 		park(agent);
+	else if (odd && once_in(agent, 2))
+		storm_collect(agent);
 	else
 		host->pause();
-	step_rare(agent, 16);
+	step_rare(agent, 8);
 }
 
 void storm_step(struct storm_agent *agent)
@@ -650,7 +678,8 @@ void storm_step(struct storm_agent *agent)
 static void handler_operation(struct storm_agent *agent)
 {
 	struct oracle *oracle = &agent->oracle;
-	unsigned flags = once_in(agent, 2) ? FALLOW_NOWAIT : 0;
+	unsigned flags = (once_in(agent, 2) ? FALLOW_NOWAIT : 0) |
+		(once_in(agent, 2) ? FALLOW_RESERVE : 0);
 	size_t size = once_in(agent, 64) ? below(agent, HANDLER_LARGE)
 					 : below(agent, HANDLER_SIZE);
 
