@@ -173,7 +173,8 @@ void board_cpus_start(const struct board_devicetree *tree)
 {
 	cpus = tree->cpus;
 	for (unsigned cpu = 1; cpu < cpus; cpu++) {
-		/* What the CPU reads before its caches are on is in memory. */
+		/* What the CPU finds with its MMU on, the tables first, is
+		 * there before it runs; before that it reads text alone. */
 		__asm__ volatile("dsb sy" ::: "memory");
 		if (psci(tree->psci, PSCI_CPU_ON, tree->cpu[cpu].affinity,
 			    (uintptr_t)board_cpu_start, cpu) != 0)

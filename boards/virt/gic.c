@@ -261,10 +261,17 @@ uint32_t board_gic_accept(bool from_fast)
 	uint32_t accepted;
 
 	if (!version3)
-		return *device_word(cpus_base, GICC_IAR);
-	accepted = (uint32_t)(from_fast ? SYSTEM_READ(ICC_IAR0_EL1)
-					: SYSTEM_READ(ICC_IAR1_EL1));
-	/* Only then has the GIC seen that it is accepted. */
+		accepted = *device_word(cpus_base, GICC_IAR);
+	else if (from_fast)
+		accepted = (uint32_t)SYSTEM_READ(ICC_IAR0_EL1);
+	else
+		accepted = (uint32_t)SYSTEM_READ(ICC_IAR1_EL1);
+	/*
+	 * What the handler looks at is read only now: an interrupt that is
+	 * sent once more before the acceptance becomes one with this, so a
+	 * request that was looked for earlier and not seen would be lost.
+	 * Pairs with the barrier in board_gic_send().
+	 */
 	__asm__ volatile("dsb sy" ::: "memory");
 	return accepted;
 }

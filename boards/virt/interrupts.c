@@ -155,12 +155,17 @@ void board_interrupt_others(void (*handler)(void *arg), void *arg)
 	board_interrupts_restore(state);
 }
 
-/* Stands until the others may go on. */
+/*
+ * Stands until the others may go on.  What this CPU translated ahead of that
+ * is forgotten: it may have found nothing where there is something again.  An
+ * exception's return does the same, but there is none if a waiter serves.
+ */
 static void stand(void *arg)
 {
 	(void)arg;
 	__atomic_fetch_add(&stop_standing, 1, __ATOMIC_RELEASE);
 	serve_until(&stop_over, 1);
+	__asm__ volatile("isb" ::: "memory");
 }
 
 void board_stop_others(void)
