@@ -34,7 +34,11 @@
  */
 #define FLUSH_ALL_FROM 256
 
-/* Makes what is kept in [at, end) valid. */
+/*
+ * Makes what is kept in [at, end) valid.  The thread may move to another CPU
+ * before the barrier: then that one has seen the stores, and so has every
+ * other (Arm ARM, "Other-multi-copy atomicity").
+ */
 void fl_range_publish(struct pagetable *pt, uintptr_t at, uintptr_t end)
 {
 	for (; at < end; at = chunk_end(at, end)) {

@@ -15,8 +15,8 @@
  * (DDI 0487, "Using break-before-make when updating translation table
  * entries") wants the old entry invalid, and invalidated everywhere, before the
  * new one is written, and another CPU that touches the range in that gap takes
- * a fault.  So a block is split, and
- * made in place, only if one of these holds, and the capability bits say so:
+ * a fault.  So a block is split, and made in place, only if one of these holds,
+ * and the capability bits say so:
  *
  *   - FALLOW_PAGETABLE_ONE_CPU: nobody else is there.  Interrupts are masked
  *     in the gap, and not even the stack is touched in it.
@@ -24,6 +24,14 @@
  *   - ID_AA64MMFR2_EL1.BBM is 2, and FALLOW_PAGETABLE_NO_CONFLICT is the
  *     embedder's word that its CPUs raise no TLB conflict abort either, which
  *     level 2 alone permits.  Then there is no gap.
+ *
+ * CPUs without FEAT_ETS2 (ID_AA64MMFR1_EL1.ETS below 2) may translate an
+ * address ahead of the load by which they learn of it.  Where another CPU has
+ * just committed it they may so report a translation fault although the page
+ * is there.  On several such CPUs the kernel's handler returns from a
+ * translation fault in the window whose address fallow_pagetable_lookup()
+ * finds mapped, and the access succeeds.  (Nothing that a provider executes on
+ * one CPU can order the walks of another.)
  *
  * Not supported: granules of 16 and 64 KiB, 52-bit addresses (LPA2), EL2,
  * walks that are not shareable unless with ONE_CPU, indirect permissions and
@@ -95,7 +103,9 @@ struct fallow_pagetable_config {
 	 * interrupts are on.  Of one provider they are called by one CPU at a
 	 * time: another that needs them waits in a loop, where it can be
 	 * stopped, so a thread between the two must not lose its CPU for good
-	 * to one that waits.
+	 * to one that waits.  A CPU that was stopped goes on through an
+	 * exception's return or an ISB, for it may have translated ahead what
+	 * was invalid meanwhile.
 	 */
 	void (*stop_others)(void *ctx);
 	void (*resume_others)(void *ctx);
