@@ -56,6 +56,18 @@ static void run_read_last(void *arg)
 		(void)*(volatile int *)arg;
 }
 
+/* Ends the machine on the last CPU, by this status or for a reason; the others
+ * wait for that. */
+static void run_end_last(void *arg)
+{
+	if (board_cpu() < board_cpus() - 1)
+		for (;;)
+			board_idle();
+	if (arg != NULL)
+		board_panic(arg);
+	board_exit(77);
+}
+
 /* On all CPUs at once. */
 static void run_read_everywhere(void *arg)
 {
@@ -100,6 +112,10 @@ int guest_main(void)
 	}
 	if (asked("read-last"))
 		board_run(run_read_last, (void *)addr);
+	if (asked("status-last"))
+		board_run(run_end_last, NULL);
+	if (asked("panic-last"))
+		board_run(run_end_last, "a panic");
 	if (asked("read-everywhere"))
 		board_run(run_read_everywhere, (void *)addr);
 	if (asked("trap"))
