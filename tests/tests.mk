@@ -42,6 +42,7 @@ bbm_aarch64_CPUS := 1 2 4
 bbm_aarch64_SECONDS := 600
 shootdown_x86_64_MEMS := 64M
 shootdown_x86_64_CPUS := 1 2 4
+shootdown_x86_64_SECONDS := 600
 nmi_MEMS := 64M
 nmi_CPUS := 1 2 4
 nmi_SECONDS := 600

@@ -568,6 +568,86 @@ static void test_split_among_readers(void)
 	end();
 }
 
+/*
+ * Each CPU makes and breaks a chunk of its own, next to the others': tables
+ * begin and end beside each other, and what is put by for splits is shared.
+ */
+static void run_chunks(void *arg)
+{
+	uintptr_t base = window + board_cpu() * CHUNK;
+	bool demotes = provider.capabilities & FALLOW_CAN_DEMOTE;
+	bool promotes = provider.capabilities & FALLOW_CAN_PROMOTE;
+	uint64_t random = test_seed + board_cpu();
+	unsigned round;
+
+	(void)arg;
+	test_meet();
+	for (round = 0; round < ROUNDS; round++) {
+		size_t at = test_random(&random) % (CHUNK_GRANULES - 8);
+		uintptr_t cut = base + at * GRANULE;
+
+		commit(base, CHUNK, demotes ? FALLOW_PREFER_LARGE
+					    : FALLOW_RESERVED);
+		stamp_range(base, CHUNK, round);
+		decommit(cut, 8 * GRANULE);
+		CHECK_EQUAL(readable(cut, 8 * GRANULE), 0);
+		CHECK_EQUAL(spoilt(base, at * GRANULE, round), 0);
+		commit(cut, 8 * GRANULE, FALLOW_RESERVED);
+		stamp_range(cut, 8 * GRANULE, round);
+		if (promotes && test_random(&random) % 2)
+			provider.promote(provider.ctx, base);
+		CHECK_EQUAL(spoilt(base, CHUNK, round), 0);
+		decommit(base, CHUNK);
+		CHECK_EQUAL(readable(base, CHUNK), 0);
+	}
+}
+
+static void test_chunks_side_by_side(void)
+{
+	if (!begin())
+		return;
+	board_run(run_chunks, NULL);
+	CHECK_EQUAL(counters().large, 0);
+	CHECK_EQUAL(counters().tables_spare, 0);
+	end();
+}
+
+#define GIBIBYTE ((uintptr_t)1 << 30)
+
+/* All CPUs need the same tables, which are not there, at once: in each round
+ * another chunk, at first in another GiB each. */
+static void run_first(void *arg)
+{
+	unsigned cpu = board_cpu(), round;
+
+	(void)arg;
+	for (round = 0; round < 2 * ROUNDS; round++) {
+		uintptr_t base = window + round % 16 * GIBIBYTE +
+			round * CHUNK + cpu * GRANULE;
+
+		test_meet();
+		commit(base, GRANULE, 0);
+		stamp_range(base, GRANULE, round);
+		test_meet();
+		CHECK_EQUAL(readable(base, GRANULE), 1);
+		CHECK_EQUAL(spoilt(base, GRANULE, round), 0);
+		test_meet();
+		decommit(base, GRANULE);
+	}
+}
+
+static void test_tables_begin_at_once(void)
+{
+	unsigned i;
+
+	for (i = 0; i < 3; i++) {
+		if (!begin())
+			return;
+		board_run(run_first, NULL);
+		end();
+	}
+}
+
 const struct test tests[] = {
 	{ "one_range_is_gone", test_one_range_is_gone },
 	{ "two_ranges_are_gone", test_two_ranges_are_gone },
@@ -580,5 +660,7 @@ const struct test tests[] = {
 	{ "shots_beside_timers", test_shots_beside_timers },
 	{ "moved_is_gone", test_moved_is_gone },
 	{ "split_among_readers", test_split_among_readers },
+	{ "chunks_side_by_side", test_chunks_side_by_side },
+	{ "tables_begin_at_once", test_tables_begin_at_once },
 	{ NULL, NULL },
 };
