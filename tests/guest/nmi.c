@@ -112,7 +112,11 @@ static void step(struct cpu *cpu)
 		old = __atomic_exchange_n(&cpus[draw(cpu, board_cpus())]
 						   .slots[draw(cpu, SLOTS)],
 			old, __ATOMIC_ACQ_REL);
-	fallow_free(&heap, old);
+	/* So that pushes, too, are what is hit. */
+	if (draw(cpu, 2))
+		fallow_free(&heap, old);
+	else
+		fallow_free_deferred(&heap, old);
 }
 
 static void steps(struct cpu *cpu)
