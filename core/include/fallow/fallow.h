@@ -11,8 +11,9 @@
  *             misuse hook, and the call then does nothing.
  *   Contexts  boot: one CPU runs and nothing else uses the heap.  task:
  *             ordinary code, interrupts on, may be preempted.  irq: an
- *             interrupt handler, or interrupts masked.  In the model SINGLE
- *             nothing may be called from irq; see arch.h for the models.  A
+ *             interrupt handler, or interrupts masked.  In the models SINGLE
+ *             and THREAD nothing may be called from a handler but what says
+ *             so; see arch.h for the models, and the README for a table.  A
  *             handler that runs with interrupts on, or code that the code it
  *             displaced has to wait for, says FALLOW_NOWAIT: an allocation may
  *             have to wait for one that is extending the heap's tables.  With
@@ -250,6 +251,8 @@ void *fallow_alloc_aligned_flags(
  * allocated.  p NULL is fallow_alloc(size).  A size of 0 gives a block of the
  * smallest size: it never frees.
  * Returns: the block, or NULL iff it could not grow; the old one is intact.
+ * With FALLOW_NOWAIT the block that it moved from may be put by, as by
+ * fallow_free_deferred(), where its free would have to wait.
  * Misuse: as fallow_free(), and NULL.  Context, Calls: as fallow_alloc().
  */
 void *fallow_realloc(struct fallow *heap, void *p, size_t size)
@@ -274,8 +277,9 @@ void fallow_free(struct fallow *heap, void *p);
  * Misuse: as fallow_free(), noticed here, reported where the block would have
  * been freed; of more than four between two such calls only the counter tells.
  * A block that is written to afterwards costs those deferred before it.
- * Context: any, also an NMI, and code that has no context yet; in the model
- * SINGLE as fallow_free().  Locks, Calls: none.
+ * Context: any, also an NMI, in handlers of the model THREAD too, and in code
+ * that has no context yet; in the model SINGLE as fallow_free().
+ * Locks, Calls: none.
  */
 void fallow_free_deferred(struct fallow *heap, void *p);
 
@@ -310,7 +314,7 @@ bool fallow_prefill(struct fallow *heap, struct fallow_token *token,
 /*
  * Takes a block out of the token; fallow_free() frees it.
  * Returns: the block; NULL iff none is left.
- * Context: any, also an NMI, inside or outside of any context of the heap.  A
+ * Context: any in every model, also an NMI, with or without a context.  A
  * token is used by one execution at a time: one that a handler takes from is
  * changed by others with that handler kept away.  Time: a few instructions.
  * Calls: none.
