@@ -142,6 +142,11 @@ static bool current_retire(struct local *local, unsigned class)
 
 	if (page == &fl_page_none)
 		return true;
+	/* Others may have told of it while it was full before, and the drain
+	 * has just taken its blocks in: among the full ones its owner's frees
+	 * would have passed `wake` already. */
+	if (page->used < page->formed)
+		return false;
 	if (page->formed < page->capacity) {
 		queue_insert(local, page);
 	} else if (!full_insert(local, page)) {
