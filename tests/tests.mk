@@ -338,7 +338,9 @@ CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 # The image with a libc: PICOLIBC_IMAGES, PICOLIBC_JOBS.
 include tests/guest/picolibc.mk
 
-PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(BOOT_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(BENCH_JOBS)$(CHECK_JOBS)
+include tests/model/model.mk
+
+PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(BOOT_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(BENCH_JOBS)$(CHECK_JOBS)$(MODEL_JOBS)
 
 # ---------------------------------------------------------------- settings --
 

@@ -1,0 +1,1148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parts of core/ that move pages and blocks between contexts, for the
+ * models to include.  An inline has the name of the C function that it mirrors
+ * (remote.h, page.c, local.c, class.c, free.c), and one step of it is one
+ * access to memory that others touch; what only the page's holder touches goes
+ * with the step before.  A loop that only repeats a compare-and-swap until it
+ * succeeds is one step, since the failures change nothing.
+ *
+ * Lists are sets of pages, since their order is only a matter of speed; the
+ * remote word's list and the notified list are linked as in C.
+ *
+ * A process is a thread of execution, with the variables of THREAD; `me` is
+ * the context that it is inside.  Three arrays are the models' own, and say
+ * what must be true:
+ *
+ *   at[]      where each block is, so that none is lost or in two places
+ *   holder[]  who may touch a page's record: its context, the one thread that
+ *             has it in TRANSIT, heap->lock; touch() asserts it everywhere
+ *   running   threads inside a call; when it is 0, quiet() checks all there is
+ */
+#define NONE 15
+
+#ifndef THREADS
+#define THREADS CONTEXTS
+#endif
+
+#ifndef BLOCKS
+#define BLOCKS 2
+#endif
+#ifndef WORTH
+#define WORTH 1
+#endif
+
+/* enum remote_state */
+#define TRANSIT 0
+#define OWNED 1
+#define FULL 2
+#define NOTIFIED 3
+#define ABANDONED 4
+
+/* The remote word: state, then count and head + 1, or a bit for each block. */
+#define WORD(state, blocks) ((state) << 6 | (blocks))
+#define STATE(word) ((word) >> 6)
+#define IN(word) ((word) & 63)
+#define WITH(word, state) WORD(state, IN(word))
+#define BITS_OF(m) (((m) & 1) + ((m) >> 1 & 1) + ((m) >> 2 & 1) + ((m) >> 3 & 1))
+#ifdef BITWORD
+#define COUNT(word) BITS_OF(IN(word))
+#else
+#define COUNT(word) (IN(word) >> 3)
+#define HEAD(word) ((word) & 7)
+#endif
+
+/* Where a page is linked: enum place */
+#define NOWHERE 0
+#define CURRENT 1
+#define QUEUE 2
+#define FULLS 3
+#define ABANDONS 4
+
+/* at[]: where a block is */
+#define UNFORMED 0
+#define FREE 1   /* the owner's list or word */
+#define REMOTE 2 /* the remote word */
+#define USER 3   /* handed out */
+#define FREEING 4 /* handed out, and given to fallow_free() */
+
+/* holder[]: a context's index, or */
+#define TRANSIT_OF(thread) (8 + (thread))
+#define HEAP_LOCK 14
+#define SLICES 13 /* no page at all */
+
+byte owner[PAGES] = NONE;
+short remote[PAGES];
+byte used[PAGES], formed[PAGES], free[PAGES], wake[PAGES], place[PAGES];
+byte frozen[PAGES], notified_next[PAGES];
+byte below[PAGES * BLOCKS];
+
+byte current[CONTEXTS] = NONE;
+byte queue[CONTEXTS], fulls[CONTEXTS];
+byte notified[CONTEXTS], told[CONTEXTS]; /* page + 1 */
+byte local_lock[CONTEXTS], heap_lock; /* its holder + 1 */
+bit parked[CONTEXTS];
+byte abandoned;
+byte slices = (1 << PAGES) - 1; /* pages whose slices are free */
+
+byte at[PAGES * BLOCKS];
+byte holder[PAGES] = SLICES;
+byte running;
+byte busy[CONTEXTS]; /* the thread inside + 1 */
+byte turn, alive = (1 << THREADS) - 1, waiting;
+
+/* The variables of a thread. */
+#define THREAD byte me = NONE, self, p, b, n, i, other, first, q, j; \
+	short word, old, new; bit ok, more
+
+/* A counterexample is replayed with these words alone. */
+#define SAY(text, x, y) printf("  thread %d: ", self); printf(text, x, y)
+
+#define ONE(page) (1 << (page))
+#define BLOCK(page, index) at[(page) * BLOCKS + (index)]
+
+#ifdef BROKEN_OFFLINE
+#define LOCKED_LOCAL true
+#else
+#define LOCKED_LOCAL (local_lock[me] == self + 1)
+#endif
+
+/* The caller has the page to itself. */
+inline touch(page) {
+	assert(holder[page] == TRANSIT_OF(self) ||
+		(holder[page] == HEAP_LOCK && heap_lock == self + 1) ||
+		(holder[page] == me && (parked[me] ->
+			LOCKED_LOCAL : busy[me] == self + 1)))
+}
+
+/* Any thread goes on, this one or another. */
+inline pass() {
+	if
+	:: alive & 1 -> turn = 0
+	:: alive & 2 -> turn = 1
+#if THREADS > 2
+	:: alive & 4 -> turn = 2
+#endif
+	:: !alive
+	fi
+}
+
+inline point() {
+	pass();
+	turn == self
+}
+
+/* Another thread goes on; not all of them may wait. */
+inline wait() {
+	waiting = waiting | ONE(self);
+	assert(waiting != alive);
+	if
+	:: self != 0 && (alive & ~waiting & 1) -> turn = 0
+	:: self != 1 && (alive & ~waiting & 2) -> turn = 1
+#if THREADS > 2
+	:: self != 2 && (alive & ~waiting & 4) -> turn = 2
+#endif
+	fi;
+	turn == self
+}
+
+inline lock_take(lock) {
+	point();
+	do
+	:: !lock -> lock = self + 1; break
+	:: else -> wait()
+	od;
+	skip
+}
+
+inline lock_leave(lock) {
+	assert(lock == self + 1);
+	lock = 0;
+	waiting = 0
+}
+
+/* ------------------------------------------------------------- lists -- */
+
+inline unlinked(page) {
+	assert(place[page] == NOWHERE && !(abandoned & ONE(page)));
+	for (i : 0 .. CONTEXTS - 1) {
+		assert(current[i] != page);
+		assert(!((queue[i] | fulls[i]) & ONE(page)))
+	}
+	i = 0
+}
+
+inline list_insert(list, page, where) {
+	touch(page);
+	place[page] = NOWHERE;
+	unlinked(page);
+	list = list | ONE(page);
+	place[page] = where
+}
+
+inline list_remove(list, page) {
+	touch(page);
+	assert(list & ONE(page));
+	list = list & ~ONE(page);
+	place[page] = NOWHERE
+}
+
+inline queue_insert(page) {
+	list_insert(queue[me], page, QUEUE);
+	wake[page] = 0
+}
+
+inline current_set(page) {
+	touch(page);
+	unlinked(page);
+	assert(current[me] == NONE);
+	current[me] = page;
+	place[page] = CURRENT;
+	wake[page] = NONE
+}
+
+inline fl_local_remove(page) {
+	if
+	:: place[page] == CURRENT ->
+		touch(page);
+		assert(current[me] == page);
+		current[me] = NONE
+	:: place[page] == QUEUE -> list_remove(queue[me], page)
+	:: place[page] == FULLS -> list_remove(fulls[me], page)
+	fi;
+	place[page] = NOWHERE;
+	wake[page] = NONE
+}
+
+/* ---------------------------------------------------- the remote word -- */
+
+/* Moves the blocks of `word` to the owner's list; n: how many. */
+inline blocks_fold(page) {
+	n = 0;
+#ifdef BITWORD
+	i = 0;
+	do
+	:: i < BLOCKS ->
+		if
+		:: word >> i & 1 ->
+			assert(BLOCK(page, i) == REMOTE);
+			BLOCK(page, i) = FREE;
+			n++
+		:: else
+		fi;
+		i++
+	:: else -> break
+	od;
+	assert(!(free[page] & IN(word)));
+	free[page] = free[page] | IN(word);
+#else
+	i = HEAD(word);
+	do
+	:: i != 0 ->
+		assert(n < BLOCKS && BLOCK(page, i - 1) == REMOTE);
+		BLOCK(page, i - 1) = FREE;
+		free[page] = free[page] | 1 << (i - 1);
+		n++;
+		j = below[page * BLOCKS + i - 1];
+		below[page * BLOCKS + i - 1] = 0; /* fewer states */
+		i = j;
+		j = 0
+	:: else -> break
+	od;
+#endif
+	assert(n == COUNT(word));
+	assert(used[page] >= n);
+	used[page] = used[page] - n;
+	i = 0;
+	word = 0
+}
+
+inline fl_page_fold(page) {
+	point();
+	if
+	:: IN(remote[page]) == 0 -> n = 0
+	:: else -> point(); d_step { /* remote_take() */
+		touch(page);
+		word = remote[page];
+		remote[page] = WORD(STATE(word), 0);
+		SAY("page %d is folded, with word %x\n", page, word);
+		blocks_fold(page)
+	}
+	fi
+}
+
+/* remote_change() */
+#define CHANGE(page, state) remote[page] = WITH(remote[page], state)
+
+/* Block b of the page goes into its word; new: the word with it. */
+inline remote_push(page) {
+	point();
+	old = remote[page];
+#ifdef BROKEN_LINK_ONCE
+	below[page * BLOCKS + b] = HEAD(old);
+#endif
+	do
+	:: skip;
+#ifdef BITWORD
+		assert(!(old >> b & 1));
+		new = old | 1 << b;
+#else
+#ifndef BROKEN_LINK_ONCE
+		below[page * BLOCKS + b] = HEAD(old);
+#endif
+		new = (old & ~7) + 8 + b + 1;
+#endif
+		point();
+		if
+#ifdef BROKEN_STORE
+		:: true -> break
+#else
+		:: remote[page] == old -> break
+#endif
+		:: else -> old = remote[page]
+		fi
+	od;
+	skip;
+	d_step {
+		remote[page] = new;
+		SAY("block %d of page %d goes into the word\n", b, page);
+		assert(BLOCK(page, b) == FREEING);
+		BLOCK(page, b) = REMOTE;
+		old = 0
+	}
+}
+
+/* ------------------------------------------------------------ local.c -- */
+
+inline fl_local_join(page) {
+	point();
+	d_step {
+		SAY("page %d joins context %d\n", page, me);
+		touch(page);
+		holder[page] = me;
+		owner[page] = me
+	}
+	point();
+	d_step {
+		CHANGE(page, OWNED);
+		if
+		:: current[me] == NONE -> current_set(page)
+		:: else -> queue_insert(page)
+		fi
+	}
+}
+
+inline fl_local_leave(page) {
+	point();
+	d_step {
+		SAY("page %d leaves context %d\n", page, me);
+		assert(STATE(remote[page]) != NOTIFIED);
+		fl_local_remove(page);
+		holder[page] = TRANSIT_OF(self);
+		owner[page] = NONE
+	}
+	point();
+	CHANGE(page, TRANSIT)
+}
+
+/* ok: among the full ones; else its blocks were taken in. */
+inline full_insert(page) {
+	point();
+	word = remote[page];
+	do
+#ifdef BROKEN_FULL
+	:: false -> skip
+#else
+	:: COUNT(word) >= WORTH -> fl_page_fold(page); ok = 0; break
+#endif
+	:: else ->
+		if
+		:: STATE(word) == NOTIFIED -> ok = 1
+		:: else -> point();
+			if
+			:: remote[page] == word -> d_step {
+				SAY("page %d is full, context %d\n", page, me);
+				remote[page] = WITH(word, FULL);
+				ok = 1
+			}
+			:: else -> word = remote[page]; ok = 0
+			fi
+		fi;
+		if
+		:: ok -> d_step {
+			place[page] = NOWHERE;
+			if
+			:: current[me] == page -> current[me] = NONE
+			:: else
+			fi;
+			list_insert(fulls[me], page, FULLS);
+			wake[page] = BLOCKS - WORTH
+		}
+		break
+		:: else
+		fi
+	od;
+	word = 0
+}
+
+inline notified_take(page) {
+	point();
+	d_step {
+		SAY("page %d is taken from notified, context %d\n", page, me);
+		touch(page);
+		CHANGE(page, OWNED)
+	}
+	fl_page_fold(page);
+	if
+	:: place[page] != FULLS -> skip
+	:: else ->
+		d_step {
+			list_remove(fulls[me], page);
+			ok = 0
+		}
+		if
+		:: used[page] < formed[page] -> skip
+		:: else -> full_insert(page)
+		fi;
+		if
+		:: !ok -> d_step { queue_insert(page) }
+		:: else
+		fi
+	fi
+}
+
+/* Takes the notified pages in; at the end q is 0. */
+inline fl_local_drain() {
+	do
+	:: told[me] != 0 ->
+		q = told[me] - 1;
+		told[me] = notified_next[q];
+		notified_next[q] = 0; /* fewer states */
+		notified_take(q)
+	:: else -> point(); /* told_take() */
+		if
+		:: notified[me] == 0 -> break
+		:: else
+		fi;
+		point();
+		told[me] = notified[me];
+		notified[me] = 0
+	od;
+	q = 0
+}
+
+inline notified_push(context, page) {
+	point();
+	first = notified[context];
+	do
+	:: skip;
+		notified_next[page] = first;
+		point();
+		if
+		:: notified[context] == first -> break
+		:: else -> first = notified[context]
+		fi
+	od;
+	notified[context] = page + 1;
+	first = 0
+}
+
+inline full_end(page) {
+	point();
+	d_step {
+		touch(page);
+		if
+		:: STATE(remote[page]) == FULL -> CHANGE(page, OWNED);
+			SAY("page %d is full no more, context %d\n", page, me)
+		:: else
+		fi
+	}
+}
+
+/* ok: an empty page is in TRANSIT, to be released. */
+inline fl_local_wake(page) {
+	ok = 0;
+	more = 1;
+	if
+	:: place[page] == FULLS ->
+		d_step { list_remove(fulls[me], page) }
+		full_end(page);
+		d_step { queue_insert(page); more = used[page] == 0 }
+	:: else
+	fi;
+	if
+	:: !more || place[page] != QUEUE || used[page] > 0 -> skip
+	:: else ->
+		point();
+		if
+		:: STATE(remote[page]) != OWNED -> skip
+		:: else -> fl_local_leave(page); ok = 1
+		fi
+	fi;
+	more = 0
+}
+
+/* ------------------------------------------------------------ class.c -- */
+
+/* Under heap->lock. */
+inline release_locked(page) {
+	d_step {
+		touch(page);
+		assert(used[page] == 0);
+		unlinked(page);
+		for (i : 0 .. BLOCKS - 1) {
+			assert(BLOCK(page, i) != USER &&
+				BLOCK(page, i) != FREEING);
+			BLOCK(page, i) = UNFORMED
+		}
+		i = 0;
+		free[page] = 0;
+		formed[page] = 0;
+		holder[page] = SLICES;
+		SAY("page %d is released, context %d\n", page, me);
+		slices = slices | ONE(page)
+	}
+}
+
+inline fl_class_release(page) {
+	lock_take(heap_lock);
+	release_locked(page);
+	lock_leave(heap_lock)
+}
+
+/* A free made it n remote frees; `worthy`: as many as are worth a look. */
+inline fl_class_abandoned_free(page, worthy) {
+	point();
+	if
+#ifdef BROKEN_FROZEN
+	:: !(worthy) -> skip
+#else
+	:: n != frozen[page] && !(worthy) -> skip
+#endif
+	:: else ->
+		more = 0;
+		lock_take(heap_lock);
+		point();
+		word = remote[page];
+		if
+		:: STATE(word) == ABANDONED ->
+			d_step {
+				list_remove(abandoned, page);
+				more = COUNT(word) == used[page]
+			}
+			if
+			:: more -> point(); d_step {
+				CHANGE(page, TRANSIT);
+				holder[page] = TRANSIT_OF(self)
+			}
+			:: else -> d_step {
+				list_insert(abandoned, page, ABANDONS)
+			}
+			fi
+		:: else
+		fi;
+		lock_leave(heap_lock);
+		word = 0;
+		if
+		:: more ->
+			d_step {
+				used[page] = 0;
+				for (i : 0 .. BLOCKS - 1) {
+					if
+					:: BLOCK(page, i) == REMOTE ->
+						BLOCK(page, i) = FREE
+					:: else
+					fi
+				}
+				i = 0;
+				more = 0
+			}
+			fl_class_release(page)
+		:: else
+		fi
+	fi
+}
+
+/* Under local->lock. */
+inline page_abandon(page) {
+	fl_local_leave(page);
+	fl_page_fold(page);
+	if
+	:: used[page] == 0 -> fl_class_release(page)
+	:: else ->
+		lock_take(heap_lock);
+		d_step {
+			frozen[page] = used[page];
+			list_insert(abandoned, page, ABANDONS);
+			holder[page] = HEAP_LOCK;
+			SAY("page %d is abandoned by context %d\n", page, me)
+		}
+		point();
+		d_step {
+			n = COUNT(remote[page]);
+			CHANGE(page, ABANDONED)
+		}
+		lock_leave(heap_lock);
+#ifndef BROKEN_UNSEEN
+		if
+		:: n > 0 -> fl_class_abandoned_free(page, true)
+		:: else
+		fi
+#endif
+	fi
+}
+
+/* Makes an abandoned page with a free block the context's; ok: there was. */
+inline class_adopt() {
+	ok = 0;
+	point();
+	if
+	:: abandoned == 0 -> skip
+	:: else ->
+		lock_take(heap_lock);
+		point();
+		d_step {
+			p = 0;
+			do
+			:: p < PAGES && (!(abandoned & ONE(p)) ||
+				(used[p] == formed[p] && COUNT(remote[p]) == 0)) ->
+				p++
+			:: else -> break
+			od;
+			if
+			:: p < PAGES -> list_remove(abandoned, p); ok = 1
+			:: else -> p = 0
+			fi
+		}
+		if
+		:: ok -> point(); d_step {
+			CHANGE(p, TRANSIT);
+			holder[p] = TRANSIT_OF(self)
+		}
+		:: else
+		fi;
+		lock_leave(heap_lock);
+		if
+		:: ok -> fl_page_fold(p); fl_local_join(p)
+		:: else
+		fi
+	fi
+}
+
+/* ok: slices were free; page p has them, in TRANSIT. */
+inline slices_take() {
+	lock_take(heap_lock);
+	d_step {
+		ok = 0;
+		p = 0;
+		do
+		:: p < PAGES && !(slices & ONE(p)) -> p++
+		:: else -> break
+		od;
+		if
+		:: p < PAGES ->
+			ok = 1;
+			slices = slices & ~ONE(p);
+			SAY("page %d is opened, context %d\n", p, me);
+			holder[p] = TRANSIT_OF(self);
+			owner[p] = NONE;
+			remote[p] = WORD(TRANSIT, 0);
+			used[p] = 0;
+			formed[p] = 0;
+			free[p] = 0;
+			wake[p] = NONE
+		:: else -> p = 0
+		fi
+	}
+	lock_leave(heap_lock)
+}
+
+/* Forms n blocks. */
+inline fl_page_form(page) {
+	d_step {
+		touch(page);
+		do
+		:: n > 0 ->
+			BLOCK(page, formed[page]) = FREE;
+			free[page] = free[page] | 1 << formed[page];
+			formed[page]++;
+			n--
+		:: else -> break
+		od
+	}
+}
+
+/* p: a queued page with a free block, or NONE. */
+inline queue_fullest() {
+	d_step {
+		p = 0;
+		do
+		:: p == PAGES -> p = NONE; break
+		:: p < PAGES && (queue[me] & ONE(p)) && used[p] < formed[p] ->
+			touch(p);
+			break
+		:: else -> p++
+		od
+	}
+}
+
+/* ok: the class has no current page any more. */
+inline current_retire() {
+	ok = 1;
+	if
+	:: current[me] == NONE -> skip
+	:: else -> q = current[me];
+		if
+#ifndef BROKEN_RETIRE
+		:: used[q] < formed[q] -> ok = 0
+#endif
+		:: used[q] == formed[q] && formed[q] < BLOCKS -> d_step {
+			touch(q);
+			current[me] = NONE;
+			place[q] = NOWHERE;
+			queue_insert(q)
+		}
+		:: else -> full_insert(q)
+		fi;
+		q = 0
+	fi
+}
+
+/* ok: the class has a page with a free block, or may have. */
+inline fl_local_refill() {
+	ok = 0;
+	n = 0;
+	if
+	:: current[me] != NONE -> fl_page_fold(current[me]); ok = n > 0
+	:: else
+	fi;
+	if
+	:: !ok ->
+		fl_local_drain();
+		queue_fullest();
+		if
+		:: p == NONE -> ok = 0; p = 0
+		:: else ->
+			d_step { list_remove(queue[me], p) }
+			current_retire();
+			d_step {
+				if
+				:: ok -> current_set(p)
+				:: else -> queue_insert(p)
+				fi;
+				ok = 1
+			}
+		fi
+	:: else
+	fi
+}
+
+/* Full pages that others have freed any block of, once each. */
+inline fl_local_salvage() {
+	q = 0;
+	do
+	:: q < PAGES && (fulls[me] & ONE(q)) && COUNT(remote[q]) > 0 ->
+		d_step { list_remove(fulls[me], q) }
+		full_end(q);
+		fl_page_fold(q);
+		d_step { queue_insert(q) }
+		ok = 1;
+		q++
+	:: q < PAGES && !((fulls[me] & ONE(q)) && COUNT(remote[q]) > 0) -> q++
+	:: q == PAGES -> break
+	od;
+	q = 0
+}
+
+/* ok: any block of the current page was handed out. */
+inline page_pop() {
+	skip;
+	d_step {
+		ok = 0;
+		if
+		:: current[me] != NONE && free[current[me]] != 0 ->
+			p = current[me];
+			touch(p);
+			b = 0;
+			do
+			:: !(free[p] >> b & 1) -> b++
+			:: else -> break
+			od;
+			assert(BLOCK(p, b) == FREE);
+			BLOCK(p, b) = USER;
+			free[p] = free[p] & ~(1 << b);
+			used[p]++;
+			ok = 1;
+			SAY("block %d of page %d is handed out\n", b, p);
+			p = 0;
+			b = 0
+		:: else
+		fi
+	}
+}
+
+inline page_trim(page) {
+	fl_page_fold(page);
+	if
+	:: used[page] > 0 -> skip
+	:: else ->
+		point();
+		if
+		:: STATE(remote[page]) != OWNED -> skip
+		:: else ->
+			lock_take(heap_lock);
+			fl_local_leave(page);
+			release_locked(page);
+			lock_leave(heap_lock)
+		fi
+	fi
+}
+
+/* ------------------------------------------------------------- free.c -- */
+
+/* A free has made a full page worth queueing. */
+inline fl_local_notify(page) {
+	point();
+	other = owner[page];
+	if
+	:: other == NONE -> skip
+	:: else ->
+		lock_take(local_lock[other]);
+		point();
+		word = remote[page];
+		do
+		:: skip;
+			point();
+			if
+			:: owner[page] != other || STATE(word) != FULL -> break
+			:: else
+			fi;
+			point();
+			if
+			:: remote[page] == word ->
+				SAY("page %d is notified for context %d\n", page, other);
+				remote[page] = WITH(word, NOTIFIED);
+				notified_push(other, page);
+				break
+			:: else -> word = remote[page]
+			fi
+		od;
+		lock_leave(local_lock[other]);
+		word = 0
+	fi;
+	other = 0
+}
+
+inline own_free() {
+	d_step {
+		touch(p);
+		assert(BLOCK(p, b) == FREEING);
+		BLOCK(p, b) = FREE;
+		SAY("block %d of page %d is freed by its owner\n", b, p);
+		free[p] = free[p] | 1 << b;
+		used[p]--
+	}
+	if
+	:: used[p] == wake[p] ->
+		fl_local_wake(p);
+		if
+		:: ok -> fl_class_release(p)
+		:: else
+		fi
+	:: else
+	fi
+}
+
+inline remote_free() {
+	remote_push(p);
+	n = COUNT(new);
+	if
+	:: STATE(new) == FULL && n == WORTH -> fl_local_notify(p)
+	:: STATE(new) == ABANDONED -> fl_class_abandoned_free(p, n == WORTH)
+	:: else
+	fi;
+	new = 0
+}
+
+inline fallow_free() {
+	point();
+	if
+#ifdef BROKEN_PARKED_FREE
+	:: owner[p] == me -> own_free()
+#else
+	:: owner[p] == me && !parked[me] -> own_free()
+#endif
+	:: else -> remote_free()
+	fi
+}
+
+inline fl_local_park() {
+	lock_take(local_lock[me]);
+	parked[me] = 1;
+	lock_leave(local_lock[me])
+}
+
+inline fl_local_unpark() {
+	lock_take(local_lock[me]);
+	parked[me] = 0;
+	lock_leave(local_lock[me])
+}
+
+/* A call that needs the context's lists takes it into use. */
+inline fl_op_unpark() {
+	if
+	:: parked[me] -> fl_local_unpark()
+	:: else
+	fi
+}
+
+inline class_open() {
+	slices_take();
+	if
+	:: ok -> n = BLOCKS; fl_page_form(p); fl_local_join(p); p = 0; ok = 1
+	:: else
+	fi
+}
+
+inline fl_class_alloc() {
+	do
+	:: page_pop();
+		if
+		:: ok -> break
+		:: else -> fl_local_refill()
+		fi;
+		if
+		:: !ok -> class_adopt()
+		:: else
+		fi;
+		if
+		:: !ok -> class_open()
+		:: else
+		fi;
+		if
+		:: !ok -> fl_local_salvage()
+		:: else
+		fi;
+		if
+		:: !ok -> break
+		:: else
+		fi
+	od;
+	ok = 0
+}
+
+inline fl_class_trim() {
+	fl_local_drain();
+	p = 0;
+	do
+	:: p == PAGES -> break
+	:: p < PAGES && (current[me] == p || (queue[me] & ONE(p))) ->
+		page_trim(p);
+		p++
+	:: p < PAGES && !(current[me] == p || (queue[me] & ONE(p))) -> p++
+	od;
+	p = 0
+}
+
+/* ok: a page of the parked context was handed on. */
+inline offline_step() {
+#ifndef BROKEN_OFFLINE
+	lock_take(local_lock[me]);
+#endif
+	p = PAGES;
+	if
+	:: parked[me] ->
+		fl_local_drain();
+		p = 0;
+		do
+		:: p < PAGES && current[me] != p &&
+			!((queue[me] | fulls[me]) & ONE(p)) -> p++
+		:: else -> break
+		od
+	:: else
+	fi;
+	if
+	:: p < PAGES -> page_abandon(p); ok = 1
+	:: else -> ok = 0
+	fi;
+#ifndef BROKEN_OFFLINE
+	lock_leave(local_lock[me])
+#endif
+}
+
+inline fl_class_offline() {
+	do
+	:: fl_local_park();
+		offline_step();
+		if
+		:: !ok -> break
+		:: else
+		fi
+	od
+}
+
+/* Works on the pages of another context if it is parked. */
+inline parked_trim(context) {
+	me = context;
+	lock_take(local_lock[me]);
+	point();
+	if
+#ifdef BROKEN_PARK_UNSEEN
+	:: true -> fl_class_trim()
+#else
+	:: parked[me] -> fl_class_trim()
+	:: else
+#endif
+	fi;
+	lock_leave(local_lock[me]);
+	me = self
+}
+
+/* ------------------------------------------------- what must be true -- */
+
+inline page_quiet() {
+	/* Every block is where its page's words say. */
+	n = 0;
+	q = 0;
+	for (b : 0 .. BLOCKS - 1) {
+		if
+		:: BLOCK(p, b) == REMOTE -> n++
+		:: BLOCK(p, b) == USER -> q++
+		:: BLOCK(p, b) == FREE -> assert(free[p] >> b & 1)
+		:: else -> assert(b >= formed[p])
+		fi
+	}
+	assert(n == COUNT(remote[p]));
+	assert(used[p] == n + q);
+	assert(used[p] + BITS_OF(free[p]) == formed[p]);
+	/* It is in one list, and one that its state allows. */
+	q = 0;
+	more = 0;
+	for (i : 0 .. CONTEXTS - 1) {
+		if
+		:: current[i] == p -> q++; assert(owner[p] == i)
+		:: else
+		fi;
+		if
+		:: queue[i] & ONE(p) -> q++; assert(owner[p] == i)
+		:: else
+		fi;
+		if
+		:: fulls[i] & ONE(p) -> q++; assert(owner[p] == i)
+		:: else
+		fi;
+		first = notified[i];
+		do
+		:: first == 0 -> break
+		:: else -> assert(!more || first - 1 != p);
+			more = more || first - 1 == p;
+			assert(first - 1 != p || owner[p] == i);
+			first = notified_next[first - 1]
+		od;
+		assert(told[i] == 0)
+	}
+	if
+	:: abandoned & ONE(p) -> q++; assert(owner[p] == NONE)
+	:: else
+	fi;
+	assert(q == 1);
+	assert(more == (STATE(remote[p]) == NOTIFIED));
+	if
+	:: place[p] == ABANDONS ->
+		/* An empty one was released. */
+		assert(STATE(remote[p]) == ABANDONED && n < used[p])
+	:: place[p] == FULLS ->
+		/* One with enough free blocks is found again. */
+		assert(STATE(remote[p]) == NOTIFIED ||
+			(STATE(remote[p]) == FULL && n < WORTH));
+		assert(STATE(remote[p]) == NOTIFIED || used[p] > wake[p])
+	:: place[p] == QUEUE ->
+		assert(STATE(remote[p]) == OWNED ||
+			STATE(remote[p]) == NOTIFIED);
+		assert(used[p] < formed[p] || formed[p] < BLOCKS)
+	:: else ->
+		assert(place[p] == CURRENT);
+		assert(STATE(remote[p]) == OWNED ||
+			STATE(remote[p]) == NOTIFIED)
+	fi
+}
+
+/* Nobody is inside a call. */
+inline quiet() {
+	assert(!heap_lock);
+	for (p : 0 .. PAGES - 1) {
+		if
+		:: slices & ONE(p) ->
+			assert(holder[p] == SLICES);
+			for (b : 0 .. BLOCKS - 1) {
+				assert(BLOCK(p, b) == UNFORMED)
+			}
+		:: else -> page_quiet()
+		fi
+	}
+	p = 0;
+	b = 0;
+	n = 0;
+	i = 0;
+	q = 0;
+	first = 0;
+	more = 0
+}
+
+/* ---------------------------------------------------------- a thread -- */
+
+#ifdef OPS
+#define READY (turn == self && left > 0)
+#define SPEND left--
+#else
+#define READY (turn == self)
+#define SPEND skip
+#endif
+
+/* The begin of a call: inside any context that nobody is in. */
+inline enter() {
+	SPEND;
+	running++;
+	op_enter()
+}
+
+inline leave() {
+	d_step {
+		busy[me] = 0;
+		p = 0; b = 0; n = 0; i = 0; q = 0; other = 0; first = 0;
+		word = 0; old = 0; new = 0; ok = 0; more = 0; me = NONE;
+		running--;
+		if
+		:: running == 0 -> quiet()
+		:: else
+		fi
+	}
+	pass()
+}
+
+/* Gives a block that is handed out to fallow_free(): page p, block b. */
+inline choose() {
+	if
+	:: at[0] == USER -> p = 0
+#if PAGES * BLOCKS > 1
+	:: at[1] == USER -> p = 1
+#endif
+#if PAGES * BLOCKS > 2
+	:: at[2] == USER -> p = 2
+#endif
+#if PAGES * BLOCKS > 3
+	:: at[3] == USER -> p = 3
+#endif
+	fi;
+	at[p] = FREEING;
+	b = p % BLOCKS;
+	p = p / BLOCKS
+}
+
+#if PAGES * BLOCKS > 3
+#define FREEABLE (at[0] == USER || at[1] == USER || at[2] == USER || at[3] == USER)
+#elif PAGES * BLOCKS > 2
+#define FREEABLE (at[0] == USER || at[1] == USER || at[2] == USER)
+#else
+#define FREEABLE (at[0] == USER || at[1] == USER)
+#endif
