@@ -32,6 +32,7 @@ extern _Thread_local unsigned fallow_host_context
 
 /* What comes back only with a timer's slack is not worth asking for. */
 #define SLEEP_MIN 50000u
+#define WATCH_NANOSECONDS 10000000u
 
 /* Steps of a worker in a round, and the rounds of a short storm, as long as it
  * does not take longer than that. */
@@ -61,6 +62,7 @@ static size_t budget;
 static struct thread threads[STORM_WORKERS_MAX];
 static void (*thread_work)(void *arg, unsigned worker);
 static void *thread_arg;
+static uint32_t workers_done;
 /* This thread is a handler, and has its lock. */
 static _Thread_local bool in_handler;
 
@@ -73,6 +75,13 @@ static void must(int error, const char *what)
 	}
 }
 
+static void host_sleep(uint64_t nanoseconds)
+{
+	struct timespec sleep = { .tv_nsec = (long)nanoseconds };
+
+	nanosleep(&sleep, NULL);
+}
+
 /* What the handler's thread does: its handler, again and again. */
 static void *handler_run(void *arg)
 {
@@ -82,7 +91,7 @@ static void *handler_run(void *arg)
 	fallow_host_context = storm.config.host->workers + thread->index;
 	must(pthread_mutex_lock(&thread->lock), "lock");
 	while (!thread->ended) {
-		struct timespec sleep = { 0 };
+		uint64_t period;
 
 		if (!thread->period) {
 			must(pthread_cond_wait(
@@ -91,11 +100,9 @@ static void *handler_run(void *arg)
 			continue;
 		}
 		storm_handler(&storm, thread->index);
-		sleep.tv_nsec = (long)(thread->period < SLEEP_MIN
-				? SLEEP_MIN
-				: thread->period);
+		period = thread->period;
 		must(pthread_mutex_unlock(&thread->lock), "unlock");
-		nanosleep(&sleep, NULL);
+		host_sleep(period < SLEEP_MIN ? SLEEP_MIN : period);
 		must(pthread_mutex_lock(&thread->lock), "lock");
 	}
 	must(pthread_mutex_unlock(&thread->lock), "unlock");
@@ -108,6 +115,7 @@ static void *worker_run(void *arg)
 
 	fallow_host_context = thread->index;
 	thread_work(thread_arg, thread->index);
+	__atomic_fetch_add(&workers_done, 1, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -142,8 +150,14 @@ static void host_run(void (*work)(void *arg, unsigned worker), void *arg)
 
 	thread_work = work;
 	thread_arg = arg;
+	workers_done = 0;
 	for (unsigned i = 0; i < n; i++)
 		thread_begin(&threads[i], i);
+	/* Workers may wait for a handler that hangs, and then none looks. */
+	while (__atomic_load_n(&workers_done, __ATOMIC_RELAXED) < n) {
+		storm_watch(&storm);
+		host_sleep(WATCH_NANOSECONDS);
+	}
 	for (unsigned i = 0; i < n; i++)
 		thread_end(&threads[i]);
 }
@@ -169,9 +183,7 @@ static void host_pause(void)
 /* As long as a handler's thread sleeps at least. */
 static void host_idle(void)
 {
-	struct timespec sleep = { .tv_nsec = SLEEP_MIN };
-
-	nanosleep(&sleep, NULL);
+	host_sleep(SLEEP_MIN);
 }
 
 static void host_timer(unsigned worker, uint64_t nanoseconds)

@@ -123,8 +123,8 @@ void storm_handler(struct storm *storm, unsigned worker)
 	if (runs - storm_read(&main->paced_runs) >= STILL_RUNS) {
 		period_change(main, false);
 		storm_write(&main->paced_runs, runs);
-		storm_watch(storm);
 	}
+	storm_watch(storm);
 }
 
 /* Takes the blocks in all rings for known; the rings stay as they are. */
@@ -364,6 +364,7 @@ void storm_run(struct storm *storm, const struct storm_config *config)
 	storm->watch_looks = 0;
 	storm->began = config->host->milliseconds();
 	storm->watch_since = storm->began;
+	storm->watch_last = storm->began;
 	storm->told = storm->began;
 	storm->round_began = storm->began;
 	for (unsigned i = 0; i < storm->agents; i++)

@@ -197,9 +197,9 @@ struct storm {
 	enum storm_phase phase;
 	uint32_t failed;
 	uint32_t arrived, meeting;
-	/* The sum of all steps when it last changed, the time then, and how
-	 * often it was looked at since. */
-	uint64_t watch_sum, watch_since, watch_looks;
+	/* The sum of all steps when it last changed, the time then, how often
+	 * it was looked at since, and when last. */
+	uint64_t watch_sum, watch_since, watch_looks, watch_last;
 	struct storm_ring rings[STORM_AGENTS_MAX][STORM_AGENTS_MAX];
 	struct oracle_block worker_blocks[STORM_WORKERS_MAX]
 		[STORM_WORKER_BLOCKS];
@@ -224,6 +224,10 @@ void storm_handler(struct storm *storm, unsigned worker);
 /* Whether a call of the provider is now legal for this worker or handler:
  * false iff its call into the heap said NOWAIT. */
 bool storm_may_call(const struct storm *storm, unsigned worker, bool handler);
+
+/* To be called again and again by whoever waits: where no worker has gone on
+ * for long, prints what each is doing and ends the program. */
+void storm_watch(struct storm *storm);
 
 /* Notes a failure that the host has seen. */
 void storm_fail(struct storm *storm, const char *what);

@@ -3,10 +3,11 @@
  * What a storm says: how far it is, what failed and where, who hangs.
  *
  * A hang is that no worker made a step for a long time: by the clock, and
- * while somebody looked at it very often, so that a machine that stood still
- * is none.  Whoever waits for the others looks, and handlers do; what is
- * printed then is read from the others as it is, since they will not stop.  A
- * machine whose every CPU waits with interrupts masked is left to the runner.
+ * while somebody looked at it all the time, so that a machine that stood still
+ * is none.  Whoever waits for the others looks, and the handlers of a worker
+ * that stands still do; what is printed then is read from the others as it is,
+ * since they will not stop.  A machine whose every CPU waits with interrupts
+ * masked is left to the runner.
  *
  * The inside of the heap is read for that report alone: its locks' tickets.
  */
@@ -14,10 +15,12 @@
 #include "storm_state.h"
 
 #define PATIENCE_MILLISECONDS 60000u
-#define PATIENCE_LOOKS 10000u
+#define PATIENCE_LOOKS 1000u
+/* Nobody looked for so long: the machine stood still, or is very busy. */
+#define GAP_MILLISECONDS 5000u
 
 /* The clock is asked once in so many looks. */
-#define LOOKS_PER_CLOCK 64
+#define LOOKS_PER_CLOCK 16
 
 static const char *phase_name(enum storm_phase phase)
 {
@@ -185,26 +188,36 @@ static void hang(struct storm *storm)
 	storm->config.host->die();
 }
 
+/* The sum of the workers' steps. */
+static uint64_t steps_sum(const struct storm *storm)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < storm->workers; i++)
+		sum += storm_read(&storm->agent[i].steps);
+	return sum;
+}
+
 void storm_watch(struct storm *storm)
 {
 	uint64_t patience = storm->config.patience_milliseconds;
-	uint64_t sum = 0;
 	uint64_t looks = __atomic_add_fetch(
 		&storm->watch_looks, 1, __ATOMIC_RELAXED);
+	uint64_t sum, now, last;
 
 	if (looks % LOOKS_PER_CLOCK)
 		return;
-	for (unsigned i = 0; i < storm->workers; i++)
-		sum += storm_read(&storm->agent[i].steps);
-	if (sum != storm_read(&storm->watch_sum)) {
+	sum = steps_sum(storm);
+	now = storm->config.host->milliseconds();
+	last = __atomic_exchange_n(&storm->watch_last, now, __ATOMIC_RELAXED);
+	if (sum != storm_read(&storm->watch_sum) ||
+		(now > last && now - last > GAP_MILLISECONDS)) {
 		storm_write(&storm->watch_sum, sum);
-		storm_write(&storm->watch_since,
-			storm->config.host->milliseconds());
+		storm_write(&storm->watch_since, now);
 		storm_write(&storm->watch_looks, 0);
 	} else if (looks > PATIENCE_LOOKS &&
-		storm->config.host->milliseconds() -
-				storm_read(&storm->watch_since) >
-			(patience ? patience : PATIENCE_MILLISECONDS)) {
+		now > storm_read(&storm->watch_since) +
+				(patience ? patience : PATIENCE_MILLISECONDS)) {
 		hang(storm);
 	}
 }

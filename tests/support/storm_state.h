@@ -65,10 +65,6 @@ void storm_judge(struct storm_agent *agent);
 /* Prints how far the storm is. */
 void storm_progress(struct storm *storm);
 
-/* In a loop that waits, or at times: where no worker has gone on for long,
- * prints what each is doing and ends the program. */
-void storm_watch(struct storm *storm);
-
 /* Sums up what the agents did. */
 void storm_sum(struct storm *storm);
 
