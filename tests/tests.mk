@@ -26,7 +26,8 @@ GUEST_MEMS := 16M 64M 512M
 # CPU models beside the board's own, each with the first of the memories.
 q35_MODELS := max
 virt_MODELS := cortex-a72
-# Machines beside the board's own, for images with a setting for CPUs.
+# Machines beside the board's own, for images with a setting for CPUs that are
+# not COUNTED.
 virt_MACHINES := virt,gic-version=3 virt,virtualization=on
 replay_LIB := bare
 cpus_MEMS := 64M
@@ -280,7 +281,7 @@ GUEST_JOBS = $(foreach b,$(BOARDS), \
 	$(foreach m,$(call mems_of,$(n)),$(call guest_job,$(b),$(n),$(m),,$(p)))) \
 	$(foreach c,$($(b)_MODELS), \
 		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),$(c),$(lastword $(call cpus_of,$(n))))) \
-	$(foreach x,$(if $($(n)_CPUS),$($(b)_MACHINES)), \
+	$(foreach x,$(if $($(n)_CPUS),$(if $(filter $(n),$(COUNTED)),,$($(b)_MACHINES))), \
 		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),,$(lastword $(call cpus_of,$(n))),$(x))) \
 	$(foreach m,$(call models_of,$(n)),$(foreach p,$(call cpus_of,$(n)), \
 		$(call guest_job,$(b),$(n)-$(m),$(firstword $(call mems_of,$(n))),,$(p))))))
@@ -414,7 +415,7 @@ program: $(PROGRAM_PATH) ## one program: PROGRAM=test_frames FLAVOUR=host-gcc
 	$($(FLAVOUR)_RUN) $(PROGRAM_PATH)
 
 .PHONY: guest
-guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= GDB=1
+guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= MACHINE= GDB=1
 	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU),$(CPUS),$(MACHINE)))
 	@TEST='$(TEST)' SEED='$(SEED)' SECONDS='$(SECONDS)' \
 		tests/run one $(BUILD)/one.plan

@@ -47,7 +47,7 @@ enum {
 	DEPTH_MAX = 12,
 };
 
-/* What a CPU's `reg` may have: the fields of MPIDR_EL1 that are its affinity. */
+/* What a CPU's `reg` may have: MPIDR_EL1's fields of affinity. */
 #define AFFINITY ((uint64_t)0xff00ffffff)
 
 /* No tree is as large; below it, sums of offsets in it cannot wrap. */
