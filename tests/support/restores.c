@@ -178,7 +178,8 @@ static void calls_misuse(size_t size)
 	CALL(fallow_free(&heap, opaque(p)));
 	CALL(fallow_free(&heap, opaque(&before)));
 	CALL((void)fallow_owns(&heap, &before));
-	CALL(p = fallow_alloc_aligned(&heap, 24, size));
+	CALL(p = fallow_alloc_aligned(
+		     &heap, (uintptr_t)opaque((void *)24), size));
 	CALL(p = fallow_alloc(&heap, SIZE_MAX / 2));
 	CALL(fallow_free(&heap, NULL));
 	CALL(fallow_free_sized(&heap, NULL, 1));
