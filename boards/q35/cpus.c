@@ -216,7 +216,7 @@ uint32_t board_calls_served(void)
 	return calls_served[board_cpu()];
 }
 
-/* Has all others owe `what`, and interrupts them; returns their set. */
+/* Has all others owe `what`, and interrupts them. */
 static void owed_add(unsigned me, uint32_t what)
 {
 	unsigned to;
@@ -242,7 +242,10 @@ static void wait_serving(void *arg)
 	unsigned me = board_cpu();
 
 	while (__atomic_load_n(wait->word, __ATOMIC_ACQUIRE) != wait->wanted) {
-		owed_serve(me);
+		/* Only a look, as long as there is nothing: an exchange each
+		 * time would take the word away from whoever wants to add. */
+		if (__atomic_load_n(&owed[me], __ATOMIC_RELAXED) != 0)
+			owed_serve(me);
 		cpu_pause();
 	}
 }

@@ -519,7 +519,8 @@ static void split_and_promote(void)
 
 		CHECK(fallow_pagetable_lookup(
 			&pagetable, LIVE_BEGIN, &mapping));
-		CHECK_EQUAL(mapping.size_log2, promotes || round == 0 ? 21 : 12);
+		CHECK_EQUAL(mapping.size_log2,
+			promotes || round == 0 ? 21 : 12);
 		decommit(at, 2 * GRANULE);
 		CHECK(fallow_pagetable_lookup(
 			&pagetable, LIVE_BEGIN, &mapping));
