@@ -133,6 +133,9 @@ $(eval $(call flavour,aarch64-thread,aarch64,$(aarch64_CC),$(call bare,aarch64,T
 $(eval $(call flavour,x86_64-nochecks,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_CHECKS=0))
 $(eval $(call flavour,x86_64-slice12,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_SLICE_LOG2=12))
 $(eval $(call flavour,x86_64-template,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_PORT_HEADER='"template/port.h"'))
+preempt_header := -DFALLOW_PREEMPT_HEADER='"template/preempt.h"'
+$(eval $(call flavour,x86_64-preempt-header,x86_64,$(x86_64_CC),$(call bare,x86_64,PREEMPT) -O2 $(preempt_header)))
+$(eval $(call flavour,aarch64-preempt-header,aarch64,$(aarch64_CLANG),$(call bare,aarch64,PREEMPT) -O2 $(preempt_header)))
 ARCHIVE_FLAVOURS := $(filter x86_64-% aarch64-%,$(FLAVOURS))
 ARCHIVES := $(foreach f,$(ARCHIVE_FLAVOURS),$(BUILD)/$(f)/libfallow.a \
 	$(BUILD)/$(f)/libfallow-malloc.a)

@@ -146,7 +146,9 @@ struct fallow_config {
 	 */
 	void *tables;
 	size_t tables_size;
-	/* The indices of contexts are below this; 1 to FALLOW_CONTEXTS_MAX. */
+	/* The indices of contexts are below this; 1 to FALLOW_CONTEXTS_MAX.  A
+	 * CPU has one in the model IRQ, one for itself and one for each of its
+	 * interrupt levels in PREEMPT. */
 	unsigned contexts;
 	enum fallow_misuse_policy misuse_policy;
 	/* Optional.  Must not call into the heap.  Called in the context of
