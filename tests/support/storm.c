@@ -30,12 +30,13 @@
 /* Of a timer: where it begins, its shortest and longest. */
 #define PERIOD_BEGIN 1000000u
 #define PERIOD_MIN 4000u
-#define PERIOD_MAX 16000000u
+#define PERIOD_MAX 1024000000u
 
-/* A period is looked at after so many runs of the handler; a worker that made
- * no step for so many stands still. */
+/* A worker looks at its period after so many runs of its handler.  One that
+ * makes no step for so many may be starving: a handler that waits for locks
+ * takes long, and its next run is then due when it returns. */
 #define PACE_RUNS 16
-#define STILL_RUNS 64
+#define STILL_RUNS 12
 
 /* What the emergency pool takes beside what it holds: a slice. */
 #define RESERVE_TABLES_MAX ((size_t)64 << 10)
@@ -104,6 +105,20 @@ static void pace(struct storm_agent *worker)
 	worker->paced_operations = operations;
 }
 
+/* By the handler: makes the period longer while its worker stands still. */
+static void still_check(struct storm_agent *worker, struct storm_agent *handler)
+{
+	uint64_t steps = storm_read(&worker->steps);
+
+	if (steps != handler->still_steps) {
+		handler->still_steps = steps;
+		handler->still_runs = 0;
+	} else if (++handler->still_runs == STILL_RUNS) {
+		handler->still_runs = 0;
+		period_change(worker, false);
+	}
+}
+
 void storm_handler(struct storm *storm, unsigned worker)
 {
 	struct storm_agent *handler = storm_handler_of(storm, worker);
@@ -120,10 +135,7 @@ void storm_handler(struct storm *storm, unsigned worker)
 		handler->within++;
 	storm_step_handler(handler);
 	storm_judge(handler);
-	if (runs - storm_read(&main->paced_runs) >= STILL_RUNS) {
-		period_change(main, false);
-		storm_write(&main->paced_runs, runs);
-	}
+	still_check(main, handler);
 	storm_watch(storm);
 }
 

@@ -112,7 +112,7 @@ struct storm_config {
 	size_t memory;
 	/* Print how far it is every so often; 0: never. */
 	uint64_t progress_milliseconds;
-	/* No step of any worker for so long is a hang.  (0: 60 s.) */
+	/* No step of any worker for so long is a hang.  (0: 180 s.) */
 	uint64_t patience_milliseconds;
 };
 
@@ -168,6 +168,9 @@ struct storm_agent {
 	 * looked at. */
 	uint64_t period;
 	uint64_t paced_operations, paced_runs;
+	/* Handler: the steps of its worker when it last saw it go on, and its
+	 * runs since then or since the period was made longer. */
+	uint64_t still_steps, still_runs;
 	/* NULLs that it had when the round began. */
 	uint64_t round_nulls;
 	/* Handler: runs that interrupted a call. */

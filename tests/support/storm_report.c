@@ -14,7 +14,7 @@
 #include "heap.h"
 #include "storm_state.h"
 
-#define PATIENCE_MILLISECONDS 60000u
+#define PATIENCE_MILLISECONDS 180000u
 #define PATIENCE_LOOKS 1000u
 /* Nobody looked for so long: the machine stood still, or is very busy. */
 #define GAP_MILLISECONDS 5000u
