@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * FALLOW_NOWAIT: whatever others hold and wherever they are, such a call neither
- * waits nor calls the provider.
+ * FALLOW_NOWAIT: whatever others hold and wherever they are, such a call
+ * neither waits nor calls the provider.
  *
  * The port lets another execution in wherever the code that runs enters or
  * leaves a context or a lock.  There some or all of the heap's locks become
  * held, as if CPUs that do not go on had them, and a handler allocates, grows
- * blocks and defers frees; a single pause of it fails the test.  In its middle
- * others take those locks and let them go.
+ * blocks, takes from a token and defers frees; a single pause of it fails the
+ * test.  In its middle others take those locks and let them go.
  */
 #include "reserve.h"
 #include "sim_fake.h"
@@ -140,6 +140,20 @@ static void locks_step(void)
 	locks_change(set_draw());
 }
 
+/* What handlers take their blocks from that they must have. */
+static struct fallow_token handler_token;
+
+/* There is a block as long as there is one, wherever this comes in. */
+static void handler_take(void)
+{
+	size_t left = handler_token.left;
+	void *block = fallow_alloc_from(&handler_token);
+
+	CHECK((block != NULL) == (left > 0));
+	CHECK_EQUAL(test_port.depth, 0);
+	fallow_free_deferred(&running->rig->heap, block);
+}
+
 /* What comes in at a step: a handler on this CPU if that can be interrupted,
  * else code on another one, interrupts masked. */
 static void handler_run(void)
@@ -155,7 +169,10 @@ static void handler_run(void)
 	test_port.step = locks_step;
 	test_port.stepping = false;
 	handlers++;
-	handler_operate();
+	if (draw(8))
+		handler_operate();
+	else
+		handler_take();
 	CHECK_EQUAL(test_port.waits, 0);
 	test_port_end(interrupted);
 	locks_change(0);
@@ -227,12 +244,18 @@ static void storm(
 	struct fake *fake = begin(class, budget, reserve);
 
 	for (unsigned i = 1; i <= 6000 && !test_failures(); i++) {
+		if (i % 100 == 1)
+			(void)!fallow_prefill(&fake->rig->heap, &handler_token,
+				300, handler_token.left + 100, 0);
 		test_port.step = step;
 		task_operate(fake, i);
 		test_port.step = NULL;
-		if (i % 300 == 0)
+		if (i % 300 == 0) {
+			fallow_unfill(&fake->rig->heap, &handler_token);
 			fake_check(fake);
+		}
 	}
+	fallow_unfill(&fake->rig->heap, &handler_token);
 	CHECK(handlers > 1000);
 	CHECK(blocks > 100);
 	CHECK(nulls > 100);

@@ -294,6 +294,37 @@ static void test_deferred_written_to(void)
 	}
 }
 
+static void broken_is(struct rig *rig, const char *sentence)
+{
+	const char *broken = fallow_check(&rig->heap, NULL);
+
+	CHECK(broken != NULL && strcmp(broken, sentence) == 0);
+}
+
+/* The checker sees a list that is not as it must be. */
+static void test_deferred_checked(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct block *blocks[3];
+	uintptr_t mark;
+
+	defer(rig, (void **)blocks, 3, 20 * KIB);
+	mark = blocks[1]->mark;
+	blocks[1]->mark = 0;
+	broken_is(rig, "a deferred block carries its mark");
+	blocks[1]->mark = mark;
+	blocks[0]->next = blocks[1];
+	broken_is(rig, "deferred blocks are counted");
+	blocks[0]->next = NULL;
+	heap->deferred_count--;
+	broken_is(rig, "deferred blocks are counted");
+	heap->deferred_count++;
+	white_check(rig);
+	drain(rig);
+	white_end(rig);
+}
+
 /* A mark that the drain left would be found in the next user's block. */
 static void test_deferred_leaves_no_mark(void)
 {
@@ -326,6 +357,7 @@ const struct test tests[] = {
 	{ "deferred_foreign", test_deferred_foreign },
 	{ "deferred_notes_run_out", test_deferred_notes_run_out },
 	{ "deferred_written_to", test_deferred_written_to },
+	{ "deferred_checked", test_deferred_checked },
 	{ "deferred_leaves_no_mark", test_deferred_leaves_no_mark },
 	{ NULL, NULL },
 };

@@ -415,6 +415,44 @@ static void test_reserve_is_seen(void)
 	end(rig, &chain);
 }
 
+static void broken_is(struct rig *rig, const char *sentence)
+{
+	const char *broken = fallow_check(&rig->heap, NULL);
+
+	CHECK(broken != NULL && strcmp(broken, sentence) == 0);
+}
+
+/* The checker looks into the pool and at it. */
+static void test_reserve_checked(void)
+{
+	struct rig *rig = begin(FALLOW_CLASS_WINDOW, 24 * MIB, POOL);
+	struct heap *heap = white_heap(rig);
+	struct heap *pool = heap->reserve;
+	struct chain chain = { 0 };
+	struct block *p;
+	uintptr_t mark;
+
+	exhaust(rig, &chain, 16);
+	p = white_opaque(fallow_alloc_flags(
+		&rig->heap, 100, FALLOW_RESERVE));
+	CHECK_OR_RETURN(p != NULL);
+	fallow_free(&rig->heap, p);
+	mark = p->mark;
+	p->mark = 0;
+	broken_is(rig, "a free block carries its mark");
+	p->mark = mark;
+	heap->reserve_lock.next++;
+	broken_is(rig, "no lock is held");
+	heap->reserve_lock.serving++;
+	heap->reserve_bytes += pool->counters.reserved;
+	broken_is(rig, "the emergency pool has what was asked for");
+	heap->reserve_bytes -= pool->counters.reserved;
+	pool->shared = false;
+	broken_is(rig, "the emergency pool is a span of its heap");
+	pool->shared = true;
+	end(rig, &chain);
+}
+
 /* From the smallest to what leaves little else, each whole. */
 static void test_reserve_sizes(void)
 {
@@ -467,6 +505,7 @@ const struct test tests[] = {
 	{ "reserve_misuse", test_reserve_misuse },
 	{ "reserve_deferred", test_reserve_deferred },
 	{ "reserve_is_seen", test_reserve_is_seen },
+	{ "reserve_checked", test_reserve_checked },
 	{ "reserve_sizes", test_reserve_sizes },
 	{ "reserve_impossible", test_reserve_impossible },
 	{ NULL, NULL },
