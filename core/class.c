@@ -43,6 +43,7 @@ static void abandoned_remove(struct heap *heap, struct page *page)
 /* Blocks of an abandoned page that an adopter could have without a commit. */
 static uint32_t abandoned_free_count(const struct page *page)
 {
+	/* Pairs with remote_push(), though a count needs no more than itself. */
 	return page_free_count(page) +
 		remote_count(page, fl_load_acquire(&page->remote));
 }
@@ -302,9 +303,13 @@ void fl_class_abandoned_free(
 	bool mine = false;
 	uint64_t word;
 
+	/* Relaxed: the push that saw ABANDONED acquired what page_abandon()
+	 * wrote; of a later owner's page it is only a reason to look. */
 	if (count != fl_load_relaxed(&page->frozen) && !worth)
 		return;
 	state = lock_take(&heap->lock);
+	/* Pairs with remote_push(): with the last block come all others, whose
+	 * memory is given back. */
 	word = fl_load_acquire(&page->remote);
 	if (remote_state(word) == REMOTE_ABANDONED) {
 		abandoned_remove(heap, page);

@@ -43,6 +43,7 @@ static void note(struct heap *heap, enum fallow_misuse_kind kind, void *p,
 		struct note *slot = &heap->notes[i];
 		uintptr_t none = 0;
 
+		/* Pairs with the release of the slot in note_take(). */
 		if (!fl_cas_acquire(&slot->address, &none, (uintptr_t)p))
 			continue;
 		slot->caller = caller;

@@ -393,6 +393,7 @@ static inline struct page *map_find(const struct heap *heap, uintptr_t addr)
 static inline bool page_reserve(
 	const struct heap *heap, const struct page *page)
 {
+	/* Pairs with fl_reserve_fill(): the pool is made first. */
 	return page != NULL && page == fl_load_acquire(&heap->reserve_span);
 }
 
@@ -408,6 +409,7 @@ static inline struct page *page_find(const struct heap *heap, uintptr_t addr)
 /* The emergency pool's heap; NULL if there is none. */
 static inline struct heap *heap_reserve(const struct heap *heap)
 {
+	/* Pairs with fl_reserve_fill(): the pool is made first. */
 	return fl_load_acquire(&heap->reserve_span) == NULL ? NULL
 							    : heap->reserve;
 }

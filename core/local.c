@@ -264,6 +264,7 @@ static void notified_push(struct local *local, struct page *page)
 
 	do
 		page->notified_next = first;
+	/* Pairs with told_take(): the link comes first. */
 	while (!fl_cas_release(&local->notified, &first, page));
 }
 
@@ -283,6 +284,8 @@ void fl_local_notify(struct heap *heap, struct page *page)
 	word = fl_load_relaxed(&page->remote);
 	while (fl_load_relaxed(&page->owner) == owner &&
 		remote_state(word) == REMOTE_FULL) {
+		/* Pairs with the owner's next change of the word; the blocks
+		 * of others that it carries pass on (a release sequence). */
 		if (!fl_cas_acq_rel(&page->remote, &word,
 			    remote_with(word, REMOTE_NOTIFIED)))
 			continue;
@@ -298,6 +301,7 @@ static void full_end(struct page *page)
 {
 	uint64_t word = fl_load_relaxed(&page->remote);
 
+	/* Pairs with remote_push(), as every change of the state. */
 	while (remote_state(word) == REMOTE_FULL &&
 		!fl_cas_acq_rel(&page->remote, &word,
 			remote_with(word, REMOTE_OWNED)))

@@ -39,6 +39,7 @@ static inline struct fl_port_state lock_take(struct lock *lock)
 	uint32_t mine = fl_load_relaxed(&lock->next);
 
 	lock_watch_want(lock);
+	/* Orders nothing: the load of `serving` does. */
 	while (!fl_cas_acquire(&lock->next, &mine, mine + 1))
 		fl_port_pause();
 	/* Pairs with the release store in lock_leave(). */
@@ -54,6 +55,8 @@ static inline bool lock_try(struct lock *lock, struct fl_port_state *state)
 	uint32_t mine;
 
 	*state = fl_port_lock_enter();
+	/* Pairs with the release store in lock_leave(); whoever drew a ticket
+	 * before and left did so before this value of `serving`. */
 	mine = fl_load_acquire(&lock->serving);
 	if (fl_load_relaxed(&lock->next) == mine &&
 		fl_cas_acquire(&lock->next, &mine, mine + 1)) {
@@ -69,6 +72,7 @@ static inline bool lock_try(struct lock *lock, struct fl_port_state *state)
 static inline void lock_leave(struct lock *lock, struct fl_port_state state)
 {
 	lock_watch_leave(lock);
+	/* Pairs with the acquire loads in lock_take() and lock_try(). */
 	fl_store_release(&lock->serving, lock->serving + 1);
 	fl_port_lock_leave(state);
 }

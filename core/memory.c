@@ -47,6 +47,7 @@ static void sum_add(size_t *sum, size_t *peak, size_t bytes)
 	fl_add_relaxed(sum, bytes);
 	now = fl_load_relaxed(sum);
 	/* A sum of others' late news can be below zero for a moment. */
+	/* Orders nothing: a number on its own. */
 	while ((ptrdiff_t)now > (ptrdiff_t)most &&
 		!fl_cas_release(peak, &most, now))
 		;

@@ -81,7 +81,8 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 	if (deferred_has(op->heap, page, (const void *)addr))
 		return false;
 	/* Whoever handed the block out cleared its bit, and that came before
-	 * this free: a bit that is set now was set by another free. */
+	 * this free: a bit that is set now was set by another free.  It
+	 * pairs with remote_push(). */
 	return !((fl_load_acquire(&page->remote) |
 			 fl_load_relaxed(&page->bits)) >>
 			index &

@@ -206,6 +206,7 @@ static bool list_has(
 
 bool fl_page_lists(const struct page *page, uint32_t index)
 {
+	/* Pairs with remote_push(): the links of the list. */
 	uint64_t word = fl_load_acquire(&page->remote);
 
 	if (page->kind != PAGE_SMALL)

@@ -79,7 +79,8 @@ static void *block_move(struct op *op, void *p, struct page *page, size_t size)
 	new = block_new(op, align, size, size <= usable);
 	if (new == NULL && size <= usable) {
 		/* Too small for this block from now on, but it is one; a sized
-		 * free must not wonder. */
+		 * free must not wonder.  Orders nothing: it keeps what another
+		 * wrote meanwhile. */
 		(void)fl_cas_release(&page->loose, &tight, 1);
 		return p;
 	}

@@ -97,6 +97,8 @@ static inline uint32_t page_worth(const struct page *page)
 static inline uint64_t remote_push(
 	struct page *page, void *block, uint32_t index, bool *taken)
 {
+	/* Pairs with whoever changed the state: the record is then as that
+	 * one left it. */
 	uint64_t old = fl_load_acquire(&page->remote);
 	uint64_t new;
 

@@ -139,7 +139,8 @@ void fl_reserve_fill(struct op *op)
 	uint32_t idle = 0;
 	struct page *span;
 
-	/* One call at a time; another need not wait for what it does. */
+	/* One call at a time; another need not wait for what it does.
+	 * Pairs with the release of reserve_filling below. */
 	if (!reserve_missing(heap) ||
 		!fl_cas_acquire(&heap->reserve_filling, &idle, 1))
 		return;

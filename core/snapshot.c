@@ -122,6 +122,7 @@ void fallow_snapshot(struct fallow *fallow, struct fallow_snapshot *snapshot)
 	chunks_sum(heap, &sum);
 	/* A peak that is looked at is at least what is there to see. */
 	sum.live_peak = fl_load_relaxed(&heap->counters.live_peak);
+	/* Orders nothing: a number on its own. */
 	while (sum.live > sum.live_peak &&
 		!fl_cas_release(&heap->counters.live_peak, &sum.live_peak,
 			sum.live))

@@ -68,7 +68,8 @@ static void locals_make(struct heap *heap, uintptr_t at, unsigned contexts)
 	}
 	heap->locals = locals;
 	heap->serving = serving;
-	/* From here on calls are served. */
+	/* From here on calls are served.  Pairs with whatever the embedder does
+	 * to tell other CPUs of the heap: the calls read this plainly. */
 	fl_store_release(&heap->contexts, contexts);
 }
 
@@ -155,6 +156,7 @@ static enum fallow_status arrays_begin(
 	heap->area_records.used = 0;
 	heap->area_records.committed = end - heap->area_records.base;
 	heap->area_records.limit = heap->area_records.committed;
+	/* Pairs with the acquire in fallow_owns(): see map_find(). */
 	fl_store_release(&heap->map_slices, chunks * CHUNK_SLICES);
 	locals_make(heap, at, heap->contexts_wanted);
 	return FALLOW_OK;

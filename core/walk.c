@@ -73,6 +73,7 @@ size_t fl_walk_holes(const struct heap *heap, const struct page *page)
 uint32_t fl_walk_used(const struct page *page)
 {
 	uint32_t used = fl_load_relaxed(&page->used);
+	/* Pairs with remote_push(), though a count needs no more than itself. */
 	uint32_t remote =
 		remote_count(page, fl_load_acquire(&page->remote));
 
@@ -104,6 +105,7 @@ static const char *list_free(const struct heap *heap, const struct page *page,
 const char *fl_walk_free(const struct heap *heap, const struct page *page,
 	struct block_set *set)
 {
+	/* Pairs with remote_push(): the links of the list. */
 	uint64_t word = fl_load_acquire(&page->remote);
 	const char *broken;
 	size_t i;

@@ -330,6 +330,7 @@ check_job = $(call job,check,$(1),120,make check CHECK="$(strip $(2))",s,, \
 	tests/check $(2))
 CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 	$(call check_job,symbols $(f),symbols $(BUILD)/$(f))) \
+	$(call check_job,atomics,atomics) \
 	$(call check_job,archive size,size $(BUILD)/x86_64-Os $(BUILD)/aarch64-Os) \
 	$(call check_job,single,single $(BUILD)/x86_64-single $(BUILD)/aarch64-single) \
 	$(call check_job,headers,headers $(HOST_CC) $(CLANG)) \

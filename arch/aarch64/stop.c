@@ -41,5 +41,6 @@ void fl_others_resume(struct pagetable *pt)
 		return;
 	fl_watch_none();
 	pt->resume_others(pt->stop_ctx);
+	/* Pairs with the acquire in fl_others_stop(). */
 	fl_store_release(&pt->stopping, 0);
 }

@@ -145,6 +145,7 @@ static void piece_reclaim(
 {
 	unsigned level = LEVEL_CHUNK;
 	uint64_t *entry = fl_entry_find(pt, addr, &level);
+	/* Pairs with the release stores that publish a table. */
 	uint64_t value = fl_load_acquire(entry);
 	size_t first = entry_index(addr, LEVEL_GRANULE);
 	size_t n = (end - addr) >> GRANULE_LOG2;
@@ -333,8 +334,8 @@ static void range_publish(struct pagetable *pt, uintptr_t addr, uintptr_t end)
 		next = piece_end(addr, end);
 		if (level == LEVEL_GRANULE)
 			n = (next - addr) >> GRANULE_LOG2;
-		/* Release: a frame that was zeroed is zero before it can be
-		 * seen through its new address. */
+		/* Pairs with any CPU's walk: a frame that was zeroed is zero
+		 * before it can be seen through its new address. */
 		for (; n > 0; n--, entry++)
 			fl_store_release(entry,
 				(*entry & ~ENTRY_HELD) | ENTRY_PRESENT);
@@ -386,6 +387,8 @@ static void leaf_split(struct pagetable *pt, uint64_t *entry)
 	for (i = 0; i < ENTRIES; i++)
 		table[i] = leaf + i * GRANULE_BYTES;
 	pt->splits++;
+	/* Pairs with fl_entry_find(), and with any CPU's walk: the table is
+	 * whole before it is there. */
 	fl_store_release(entry, frame | ENTRY_TABLE);
 }
 
@@ -420,6 +423,7 @@ static void piece_clear(
 {
 	bool whole = piece_whole(addr, end);
 	uint64_t *entry = chunk_open(pt, addr, whole, all);
+	/* Pairs with the release stores that publish a table. */
 	uint64_t value = entry ? fl_load_acquire(entry) : 0;
 	size_t n = (end - addr) >> GRANULE_LOG2;
 	uint64_t *leaf;
@@ -506,6 +510,7 @@ static bool pagetable_promote(void *ctx, uintptr_t chunk)
 	struct pagetable *pt = inside(ctx);
 	unsigned level = LEVEL_CHUNK;
 	uint64_t *entry = fl_entry_find(pt, chunk, &level);
+	/* Pairs with the release stores that publish a table. */
 	uint64_t value = fl_load_acquire(entry);
 	uint64_t *table;
 
@@ -514,6 +519,8 @@ static bool pagetable_promote(void *ctx, uintptr_t chunk)
 	table = table_of(pt, value);
 	if (!(value & ENTRY_OURS) || !table_promotable(table))
 		return false;
+	/* Pairs with any CPU's walk: what was written to the granules comes
+	 * before they are one mapping. */
 	fl_store_release(entry, leaf_to_large(table[0]));
 	fl_flush(pt, &everything);
 	spare_push(pt, value & ENTRY_FRAME);

@@ -151,6 +151,7 @@ static bool table_add(
 	unsigned at = level;
 	uint64_t *entry = fl_entry_find(pt, addr, &at);
 	uint64_t nothing = 0;
+	/* Pairs with fl_entry_find(): the table is zeroed before it is there. */
 	bool grew = at > level &&
 		fl_cas_release(entry, &nothing, *fresh | ENTRY_TABLE);
 
@@ -324,6 +325,7 @@ static bool top_fill(struct pagetable *pt)
 			continue;
 		list = *(uint64_t *)frame_pointer(pt, frame);
 		*(uint64_t *)frame_pointer(pt, frame) = 0;
+		/* Pairs with fl_entry_find(): the table is empty first. */
 		fl_store_release(entry, frame | ENTRY_TABLE);
 	}
 	return true;
@@ -465,6 +467,7 @@ bool fallow_pagetable_lookup(const struct fallow_pagetable *pagetable,
 	if (!canonical(addr, pt->top))
 		return false;
 	for (level = pt->top;; level--) {
+		/* Pairs with the release stores that publish a table. */
 		value = fl_load_acquire(&table[entry_index(addr, level)]);
 		allowed &= value;
 		forbidden |= value & ENTRY_NO_EXECUTE;
@@ -495,6 +498,7 @@ static size_t tables_empty(const struct pagetable *pt)
 	size_t n = 0;
 
 	while ((entry = entry_next(pt, &addr, LEVEL_CHUNK)) != NULL) {
+		/* Pairs with the release stores that publish a table. */
 		uint64_t value = fl_load_acquire(entry);
 
 		if (entry_is_table(value, LEVEL_CHUNK) &&

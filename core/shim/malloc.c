@@ -38,6 +38,8 @@ static struct fallow *malloc_heap;
 
 void fallow_malloc_use(struct fallow *heap)
 {
+	/* Pairs with the loads of malloc_heap below, which need no acquire: what
+	 * they lead to is reached through the pointer alone. */
 	fl_store_release(&malloc_heap, heap);
 }
 
