@@ -13,13 +13,10 @@
  *     blocks that are bits
  * Case: long -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=1 -DOPS=6: six calls from each
  * Case: long -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=2 -DOPS=4: pages of two blocks
- * Case: long -DCONTEXTS=2 -DPAGES=1 -DBLOCKS=3 -DWORTH=2: one page of three
- *     blocks, two of them worth a look, any number of calls
- * Case: long -DCONTEXTS=3 -DPAGES=1 -DBLOCKS=2 -DOPS=3: three contexts, one page
- *     of two blocks, three calls from each
  * Broken: STORE: a free stores the word, whatever it is by now | assertion
  * Broken: FULL: a page runs full without a look at the word's count | n<1
- * Broken: FROZEN -DCONTEXTS=2 -DPAGES=1 -DBLOCKS=2 -DOPS=4: the last free of an abandoned page is nobody's business
+ * Broken: FROZEN -DCONTEXTS=2 -DPAGES=1 -DBLOCKS=2 -DOPS=4: the last
+ *     free of an abandoned page is nobody's business
  *     | n<used
  * Broken: UNSEEN: an abandoning does not look at frees since its fold | n<used
  * Broken: OFFLINE: a context goes offline without its lock | assertion
