@@ -487,8 +487,6 @@ static void masked_burst(struct storm_agent *agent)
 /* What is done now and then in every phase: `rate` times in 512. */
 static void step_rare(struct storm_agent *agent, unsigned rate)
 {
-	const struct storm_host *host = agent->storm->config.host;
-
 	switch (below(agent, 512 / rate)) {
 	case 0:
 		storm_offline(agent);
@@ -505,19 +503,25 @@ static void step_rare(struct storm_agent *agent, unsigned rate)
 		masked_burst(agent);
 		break;
 	case 6:
-		host->squeeze(agent->worker, test_random(&agent->random));
-		break;
 	case 7:
-	case 8:
 		park(agent);
 		break;
+	case 8:
 	case 9:
-	case 10:
 		token_step(agent);
 		break;
 	default:
 		break;
 	}
+}
+
+/* Now and then the machine's other users of memory want some, or leave some. */
+static void squeeze(struct storm_agent *agent)
+{
+	const struct storm_host *host = agent->storm->config.host;
+
+	if (once_in(agent, 12))
+		host->squeeze(agent->worker, test_random(&agent->random));
 }
 
 static void step_churn(struct storm_agent *agent)
@@ -529,6 +533,7 @@ static void step_churn(struct storm_agent *agent)
 		send_any(agent);
 	if (once_in(agent, 4))
 		receive_any(agent, 8);
+	squeeze(agent);
 	step_rare(agent, 2);
 }
 
@@ -543,6 +548,7 @@ static void step_fill(struct storm_agent *agent)
 	}
 	if (once_in(agent, 16))
 		send_any(agent);
+	squeeze(agent);
 	step_rare(agent, 2);
 }
 
