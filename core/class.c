@@ -345,7 +345,7 @@ static bool offline_step(struct heap *heap, struct local *local)
 {
 	struct fl_port_state state = lock_take(&local->lock);
 	struct page *page = NULL;
-	bool more = false;
+	bool more = false, told = false;
 	unsigned class;
 
 	/* Others may have unparked it: then it is theirs. */
@@ -356,10 +356,16 @@ static bool offline_step(struct heap *heap, struct local *local)
 		for (class = 0; !more && page == NULL && class < CLASS_COUNT;
 			class++)
 			page = class_any(local, class);
-		if (page != NULL)
+		/* Another CPU is about to tell of it: fl_local_notify(). */
+		told = page != NULL &&
+			remote_state(fl_load_relaxed(&page->remote)) !=
+				REMOTE_NOTIFIED;
+		if (told)
 			page_abandon(heap, local, page);
 	}
 	lock_leave(&local->lock, state);
+	if (page != NULL && !told)
+		fl_port_pause();
 	return more || page != NULL;
 }
 

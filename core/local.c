@@ -11,10 +11,10 @@
  * A page that ran out leaves the queue until an eighth of it is free again:
  * then it is worth coming back to, and the slow path stays rare.  The owner's
  * own free sees that by `wake`; another context's free sees the remote word's
- * count reach an eighth and puts the page into the owner's `notified` list,
- * under the owner's lock, so that an owner that goes offline, which takes the
- * lock too, never leaves one between the two.  The owner empties the list
- * without the lock.
+ * count reach an eighth, makes the state NOTIFIED, which pins the page, and puts
+ * it into the owner's `notified` list, under the owner's lock.  The owner empties
+ * the list without the lock.  One that goes offline waits for a page that is
+ * between the two.
  *
  * Pages without a free block but with an unformed tail wait at the queue's
  * end; everything else goes to its front.
@@ -268,31 +268,36 @@ static void notified_push(struct local *local, struct page *page)
 	while (!fl_cas_release(&local->notified, &first, page));
 }
 
+/*
+ * The word alone decides, before anything is known of the owner: the page may
+ * have been given back and be another context's full page by now, with the very
+ * same word.  As soon as it is NOTIFIED it stays whose it is, and that context
+ * is told; it had so many blocks freed, so it may as well be.  Interrupts are
+ * masked from one to the other: a handler that goes offline waits for it.
+ */
 void fl_local_notify(struct heap *heap, struct page *page)
 {
-	uint32_t owner = fl_load_relaxed(&page->owner);
-	struct fl_port_state state;
-	struct local *local;
-	uint64_t word;
+	struct fl_port_state outer = fl_port_lock_enter();
+	uint64_t word = fl_load_relaxed(&page->remote);
 
-	if (owner >= heap->contexts)
-		return;
-	local = heap->locals[owner];
-	state = lock_take(&local->lock);
-	/* Under its lock the owner neither drains nor goes.  If the page is
-	 * not its full page any more, whoever took it has seen the blocks. */
-	word = fl_load_relaxed(&page->remote);
-	while (fl_load_relaxed(&page->owner) == owner &&
-		remote_state(word) == REMOTE_FULL) {
-		/* Pairs with the owner's next change of the word; the blocks
-		 * of others that it carries pass on (a release sequence). */
+	while (remote_state(word) == REMOTE_FULL) {
+		struct fl_port_state state;
+		struct local *local;
+
+		/* Pairs with full_insert(), which comes after the owner was
+		 * written, and with the owner's next change of the word; the
+		 * blocks of others that it carries pass on (a release
+		 * sequence). */
 		if (!fl_cas_acq_rel(&page->remote, &word,
 			    remote_with(word, REMOTE_NOTIFIED)))
 			continue;
+		local = heap->locals[fl_load_relaxed(&page->owner)];
+		state = lock_take(&local->lock);
 		notified_push(local, page);
+		lock_leave(&local->lock, state);
 		break;
 	}
-	lock_leave(&local->lock, state);
+	fl_port_lock_leave(outer);
 }
 
 /* From now on the owner looks by itself, unless others have just put the page

@@ -21,7 +21,9 @@
  *     embedder called fallow;
  *   - two calls that run at once never name the same granule;
  *   - no byte is read or written that is not committed, so no page-fault
- *     handler is needed, and none is relied on (unless FALLOW_DEMAND);
+ *     handler is needed, and none is relied on (unless FALLOW_DEMAND; on
+ *     several aarch64 CPUs without FEAT_ETS2 a first touch may fault once for
+ *     nothing: fallow/pagetable.h);
  *   - decommit, discard, promote, move and release are only called where
  *     interrupts were on at the entry to fallow (and preemption, in the model
  *     PREEMPT) and the caller did not say FALLOW_NOWAIT.  commit and reserve may be called in any context, from
