@@ -218,7 +218,8 @@ enum fallow_status fallow_add_region(
 		heap->window_end = 0;
 	if (status == FALLOW_OK) {
 		op_local(&op);
-		if (op.local != NULL && op_may_wait(&op))
+		/* At boot interrupts may be masked: it waits for nobody. */
+		if (op.local != NULL)
 			fl_reserve_fill(&op);
 	}
 	op_drop(&op);

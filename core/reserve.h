@@ -23,8 +23,8 @@ void fl_reserve_end(const struct op *op, struct reserve_call *call);
 /* fallow_free() of a block in the pool, inside the context, which is left. */
 void fl_reserve_free(struct op *op, void *p);
 
-/* Fills the pool if it is wanted and not there, and there is memory.  Where the
- * call may wait; drops the context. */
+/* Fills the pool if it is wanted and not there, and there is memory.  Not from a
+ * handler, for which that is long; drops the context. */
 void fl_reserve_fill(struct op *op);
 
 /* The same, by one of many calls that would. */

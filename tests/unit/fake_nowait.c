@@ -313,6 +313,28 @@ static void test_nowait_reserve(void)
 	end(fake);
 }
 
+/* A kernel adds its memory before it enables interrupts. */
+static void test_reserve_masked_boot(void)
+{
+	struct fake *fake = begin(FALLOW_CLASS_WINDOW, 0, MIB);
+	struct rig *rig = fake->rig;
+	struct fallow_snapshot now = { .size = sizeof(now) };
+	struct test_port interrupted;
+
+	fallow_fini(&rig->heap);
+	for (unsigned i = 0; i < SIM_CALLS; i++)
+		rig->sim.made[i] = 0;
+	interrupted = test_port_begin(0, false);
+	test_port.entry_irqs_on = false;
+	sim_irqs_off = true;
+	CHECK_EQUAL(rig_init(rig), FALLOW_OK);
+	sim_irqs_off = false;
+	test_port_end(interrupted);
+	fallow_snapshot(&rig->heap, &now);
+	CHECK(now.reserve >= MIB);
+	end(fake);
+}
+
 /* What a token took before memory ended is given back without waiting, whoever
  * holds which lock by then. */
 static void test_nowait_prefill_fails(void)
@@ -450,6 +472,7 @@ const struct test tests[] = {
 	{ "nowait_never_waits_direct", test_nowait_never_waits_direct },
 	{ "nowait_never_waits_reserve", test_nowait_never_waits_reserve },
 	{ "nowait_reserve", test_nowait_reserve },
+	{ "reserve_masked_boot", test_reserve_masked_boot },
 	{ "nowait_prefill_fails", test_nowait_prefill_fails },
 	{ "nowait_realloc_empties", test_nowait_realloc_empties },
 	{ "nowait_growing", test_nowait_growing },
