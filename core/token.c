@@ -41,7 +41,8 @@ void *fallow_alloc_from(struct fallow_token *token)
 	return block;
 }
 
-/* Gives blocks back until `left` remain; a NOWAIT call does not wait. */
+/* Gives blocks back until `left` remain; a NOWAIT call does not wait.  Where
+ * that is a misuse it is reported, and the blocks stay in the token. */
 static void token_shrink(struct heap *heap, struct fallow_token *token,
 	size_t left, unsigned flags, uintptr_t caller)
 {
@@ -51,15 +52,14 @@ static void token_shrink(struct heap *heap, struct fallow_token *token,
 			.flags = flags,
 			.caller = caller,
 		};
-		void *block = fallow_alloc_from(token);
 
 		op_enter(&op);
 		if (!fl_op_legal(&op))
-			continue;
+			return;
 		if (flags & FALLOW_NOWAIT)
-			fl_free_nowait(&op, block);
+			fl_free_nowait(&op, fallow_alloc_from(token));
 		else
-			fl_free(&op, block);
+			fl_free(&op, fallow_alloc_from(token));
 	}
 }
 

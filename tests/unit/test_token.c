@@ -178,6 +178,26 @@ static void test_token_survives(void)
 	}
 }
 
+/* A call that is a misuse does nothing: the blocks are in the token still. */
+static void test_token_misuse(void)
+{
+	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 16 * MIB, 1);
+	struct fallow_token token = { 0 };
+
+	CHECK(fallow_prefill(&rig->heap, &token, 100, 3, 0));
+	white_heap(rig)->locals[0]->calling = 1;
+	fallow_unfill(&rig->heap, &token);
+	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_REENTRY);
+	CHECK_EQUAL(rig->misuses, 1);
+	CHECK_EQUAL(token.left, 3);
+	white_heap(rig)->locals[0]->calling = 0;
+	rig->misuses_expected = 1;
+	fallow_unfill(&rig->heap, &token);
+	CHECK_EQUAL(token.left, 0);
+	CHECK_EQUAL(blocks_now(rig), 0);
+	white_end(rig);
+}
+
 const struct test tests[] = {
 	{ "token_gives_what_was_filled", test_token_gives_what_was_filled },
 	{ "token_zero", test_token_zero },
@@ -185,5 +205,6 @@ const struct test tests[] = {
 	{ "token_all_or_nothing", test_token_all_or_nothing },
 	{ "token_impossible", test_token_impossible },
 	{ "token_survives", test_token_survives },
+	{ "token_misuse", test_token_misuse },
 	{ NULL, NULL },
 };
