@@ -137,10 +137,12 @@ struct chunk {
 	uint16_t pending[CHUNK_SLICES];
 };
 
-/* Counters that only this context writes. */
+/* Counters of one context.  Each has one writer at a time, this context or who
+ * sweeps it while it is parked, but the last: both may add to that. */
 struct local_counters {
-	uint64_t slow_paths, failures, misuses, remote_frees;
+	uint64_t slow_paths, failures, remote_frees;
 	uint64_t abandoned, adopted;
+	uint64_t misuses;
 };
 
 /* What a context owns of a heap. */

@@ -138,7 +138,7 @@ void fl_misuse(struct op *op, enum fallow_misuse_kind kind, uintptr_t addr,
 	}
 	report_block(heap, &report, page);
 	if (op->local != NULL)
-		counter_add(&op->local->counters.misuses, 1);
+		fl_add_relaxed(&op->local->counters.misuses, 1);
 	else
 		fl_add_relaxed(&heap->counters.misuses, 1);
 	if (op->local != NULL)

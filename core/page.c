@@ -86,8 +86,8 @@ uint32_t fl_page_fold(struct page *page, struct local *local)
 	} else {
 		/* The owner and another freed the same block at once: that
 		 * other saw no bit.  Here it is seen, and counted. */
-		counter_add(&local->counters.misuses,
-			(page->bits & word) != 0);
+		if ((page->bits & word) != 0)
+			fl_add_relaxed(&local->counters.misuses, 1);
 		word &= ~page->bits;
 		fl_store_relaxed(
 			&page->bits, page->bits | (word & REMOTE_BLOCKS));
