@@ -113,7 +113,7 @@ static void *resize(struct fallow *heap, void *p, size_t size, unsigned flags,
 	struct op op;
 
 	if (p == NULL)
-		return fallow_alloc_flags(heap, size, flags);
+		return fl_alloc_plain(heap_of(heap), size, flags, caller);
 	if (!fl_op_begin(&op, heap, flags, caller))
 		return NULL;
 	page = page_find(op.heap, (uintptr_t)p);

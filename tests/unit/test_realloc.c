@@ -186,7 +186,23 @@ static void test_realloc_nowait_locked(void)
 	white_end(rig);
 }
 
+/* Of no block: a misuse is the caller's of the public function all the same. */
+static void test_realloc_null_caller(void)
+{
+	struct rig *rig = begin();
+	uintptr_t here = (uintptr_t)test_realloc_null_caller;
+
+	white_heap(rig)->locals[0]->calling = 1;
+	CHECK(fallow_realloc(&rig->heap, NULL, 10) == NULL);
+	white_heap(rig)->locals[0]->calling = 0;
+	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_REENTRY);
+	CHECK(rig->misuse.caller - here < 4096);
+	rig->misuses_expected = 1;
+	white_end(rig);
+}
+
 const struct test tests[] = {
+	{ "realloc_null_caller", test_realloc_null_caller },
 	{ "realloc_stays", test_realloc_stays },
 	{ "realloc_moves", test_realloc_moves },
 	{ "realloc_alignment", test_realloc_alignment },
