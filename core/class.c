@@ -345,7 +345,7 @@ static bool offline_step(struct heap *heap, struct local *local)
 {
 	struct fl_port_state state = lock_take(&local->lock);
 	struct page *page = NULL;
-	bool more = false, told = false;
+	bool more = false, goes = false;
 	unsigned class;
 
 	/* Others may have unparked it: then it is theirs. */
@@ -356,15 +356,13 @@ static bool offline_step(struct heap *heap, struct local *local)
 		for (class = 0; !more && page == NULL && class < CLASS_COUNT;
 			class++)
 			page = class_any(local, class);
-		/* Another CPU is about to tell of it: fl_local_notify(). */
-		told = page != NULL &&
-			remote_state(fl_load_relaxed(&page->remote)) !=
-				REMOTE_NOTIFIED;
-		if (told)
+		/* Another CPU may be about to tell of it. */
+		goes = page != NULL && fl_local_untold(page);
+		if (goes)
 			page_abandon(heap, local, page);
 	}
 	lock_leave(&local->lock, state);
-	if (page != NULL && !told)
+	if (page != NULL && !goes)
 		fl_port_pause();
 	return more || page != NULL;
 }

@@ -313,6 +313,12 @@ static void full_end(struct page *page)
 		;
 }
 
+bool fl_local_untold(struct page *page)
+{
+	full_end(page);
+	return remote_state(fl_load_relaxed(&page->remote)) != REMOTE_NOTIFIED;
+}
+
 bool fl_local_salvage(struct local *local, unsigned class, uint32_t pass)
 {
 	struct page *page = local->full[class];

@@ -43,6 +43,10 @@ void fl_local_front(struct local *local, struct page *page);
  * is still that owner's full page. */
 void fl_local_notify(struct heap *heap, struct page *page);
 
+/* From now on nobody tells the owner of the page; returns false iff somebody is
+ * about to: the page is NOTIFIED.  By the owner, or under local->lock. */
+bool fl_local_untold(struct page *page);
+
 /* After the owner's free, when `used` has come down to `wake`: queues a full
  * page; returns whether an empty queued one has been taken out, in TRANSIT, for
  * the caller to release. */

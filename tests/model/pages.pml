@@ -101,11 +101,7 @@ byte turn, alive = (1 << THREADS) - 1, waiting;
 #define ONE(page) (1 << (page))
 #define BLOCK(page, index) at[(page) * BLOCKS + (index)]
 
-#ifdef BROKEN_OFFLINE
-#define LOCKED_LOCAL true
-#else
 #define LOCKED_LOCAL (local_lock[me] == self + 1)
-#endif
 
 /* The caller has the page to itself. */
 inline touch(page) {
@@ -800,36 +796,30 @@ inline page_trim(page) {
 
 /* ------------------------------------------------------------- free.c -- */
 
-/* A free has made a full page worth queueing. */
+/* A free has made a full page worth queueing: the word decides, then whoever
+ * owns it is told. */
 inline fl_local_notify(page) {
 	point();
-	other = owner[page];
-	if
-	:: other == NONE -> skip
+	word = remote[page];
+	do
+	:: STATE(word) != FULL -> break
 	:: else ->
-		lock_take(local_lock[other]);
 		point();
-		word = remote[page];
-		do
-		:: skip;
+		if
+		:: remote[page] == word ->
+			remote[page] = WITH(word, NOTIFIED);
 			point();
-			if
-			:: owner[page] != other || STATE(word) != FULL -> break
-			:: else
-			fi;
-			point();
-			if
-			:: remote[page] == word ->
-				SAY("page %d is notified for context %d\n", page, other);
-				remote[page] = WITH(word, NOTIFIED);
-				notified_push(other, page);
-				break
-			:: else -> word = remote[page]
-			fi
-		od;
-		lock_leave(local_lock[other]);
-		word = 0
-	fi;
+			other = owner[page];
+			assert(other != NONE);
+			SAY("page %d is notified for context %d\n", page, other);
+			lock_take(local_lock[other]);
+			notified_push(other, page);
+			lock_leave(local_lock[other]);
+			break
+		:: else -> word = remote[page]
+		fi
+	od;
+	word = 0;
 	other = 0
 }
 
@@ -951,9 +941,7 @@ inline fl_class_trim() {
 
 /* ok: a page of the parked context was handed on. */
 inline offline_step() {
-#ifndef BROKEN_OFFLINE
 	lock_take(local_lock[me]);
-#endif
 	p = PAGES;
 	if
 	:: parked[me] ->
@@ -967,12 +955,29 @@ inline offline_step() {
 	:: else
 	fi;
 	if
-	:: p < PAGES -> page_abandon(p); ok = 1
+	:: p < PAGES ->
+		ok = 1;
+#ifndef BROKEN_OFFLINE
+		full_end(p);
+		/* Somebody may be about to tell of it. */
+		if
+		:: STATE(remote[p]) == NOTIFIED -> more = 1
+		:: else -> page_abandon(p); ok = 1
+		fi
+#else
+		page_abandon(p);
+		ok = 1
+#endif
 	:: else -> ok = 0
 	fi;
-#ifndef BROKEN_OFFLINE
-	lock_leave(local_lock[me])
-#endif
+	p = 0;
+	lock_leave(local_lock[me]);
+	do
+	:: !more || notified[me] != 0 -> break
+	:: else -> wait()
+	od;
+	waiting = 0;
+	more = 0
 }
 
 inline fl_class_offline() {

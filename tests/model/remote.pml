@@ -19,7 +19,8 @@
  *     free of an abandoned page is nobody's business
  *     | n<used
  * Broken: UNSEEN: an abandoning does not look at frees since its fold | n<used
- * Broken: OFFLINE: a context goes offline without its lock | assertion
+ * Broken: OFFLINE: a context that goes offline does not wait for a page that
+ *     somebody is about to tell it of | assertion
  * Broken: LINK_ONCE -DCONTEXTS=2 -DPAGES=1 -DBLOCKS=3 -DOPS=4: a free that has to
  *     try again keeps its first link | assertion
  * Broken: RETIRE -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=2: a page that has got free
