@@ -113,6 +113,75 @@ static void test_park_unpark(void)
 	fake_end(fake);
 }
 
+/* A context that comes back while it is swept: at which step, and the pages that
+ * it had then. */
+static struct {
+	struct heap *heap;
+	unsigned steps;
+	bool back;
+	size_t pages;
+} late;
+
+/* The pages of context 0 that have room. */
+static size_t late_pages(void)
+{
+	const struct local *local = late.heap->locals[0];
+	size_t n = 0;
+
+	for (unsigned class = 0; class < CLASS_COUNT; class++) {
+		const struct page *page = local->queue[class];
+
+		n += local->current[class] != &fl_page_none;
+		for (; page != NULL; page = page->next) {
+			n++;
+			if (page->next == local->queue[class])
+				break;
+		}
+	}
+	return n;
+}
+
+/* It comes as soon as nobody has its lock. */
+static void late_step(void)
+{
+	struct test_port interrupted;
+
+	if (late.steps > 0) {
+		late.steps--;
+		return;
+	}
+	if (late.back || lock_held(&late.heap->locals[0]->lock))
+		return;
+	interrupted = test_port_begin(0, true);
+	fallow_unpark((struct fallow *)late.heap);
+	test_port_end(interrupted);
+	late.pages = late_pages();
+	late.back = true;
+}
+
+/* From then on its pages are its own, also for a sweep that saw it parked. */
+static void test_park_unpark_while_swept(void)
+{
+	unsigned kept = 0;
+
+	for (unsigned n = 0; n < 60; n++) {
+		struct fake *fake = begin_idle();
+
+		late.heap = heap_of(&fake->rig->heap);
+		late.steps = n;
+		late.back = false;
+		fallow_park(&fake->rig->heap);
+		test_port.step = late_step;
+		collect_as(fake, 1);
+		test_port.step = NULL;
+		CHECK(late.back);
+		CHECK_EQUAL(late_pages(), late.pages);
+		kept += late.pages > 0;
+		fake_end(fake);
+	}
+	CHECK(kept > 10);
+}
+
 /* A handler on a parked CPU frees without taking its pages into use, and
  * allocates by taking them. */
 static void test_park_handler(void)
@@ -247,6 +316,7 @@ const struct test tests[] = {
 	{ "park_swept", test_park_swept },
 	{ "park_keeps_blocks", test_park_keeps_blocks },
 	{ "park_unpark", test_park_unpark },
+	{ "park_unpark_while_swept", test_park_unpark_while_swept },
 	{ "park_handler", test_park_handler },
 	{ "park_double_free", test_park_double_free },
 	{ "park_nowait", test_park_nowait },
