@@ -105,15 +105,22 @@ static bool mark_set(
 	return true;
 }
 
+/* Only the first time: the frees of all CPUs read that line. */
+static void deferring_set(struct heap *heap)
+{
+	if (!fl_load_relaxed(&heap->deferring))
+		fl_store_relaxed(&heap->deferring, true);
+}
+
 bool fl_deferred_push(struct heap *heap, struct page *page, void *p)
 {
 	struct block *block = p;
 	struct block *first;
 
 	/* Before the mark: who sees the block marked is to look for marks. */
-	fl_store_relaxed(&heap->deferring, true);
+	deferring_set(heap);
 	if (heap_reserve(heap) != NULL)
-		fl_store_relaxed(&heap_reserve(heap)->deferring, true);
+		deferring_set(heap_reserve(heap));
 	if (!mark_set(heap, page, block))
 		return false;
 	fl_add_relaxed(&heap->deferred_count, 1);
