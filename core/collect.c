@@ -3,11 +3,11 @@
  * Giving back what holds no block.
  *
  * First the empty pages of this context and of parked ones go: their slices
- * are free, with their memory.  Then the free slices that hold memory are claimed, a batch at a
- * time, so that nobody takes them meanwhile; their memory is given back with
- * the context dropped; and they are free again, empty now.  What the provider
- * refused to decommit stays as it was, and the next collect asks again; what it
- * would not discard is asked for again when it was used.
+ * are free, with their memory.  Then the free slices that hold memory are
+ * claimed, a batch at a time, so that nobody takes them meanwhile; their memory
+ * is given back with the context dropped; and they are free again, empty now.
+ * What the provider refused to decommit stays as it was, and the next collect
+ * asks again; what it would not discard is asked for again when it was used.
  *
  * Interrupts are never masked for longer than one batch, and a collect passes
  * each slice once, so it ends whatever others do.

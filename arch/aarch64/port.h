@@ -2,6 +2,9 @@
 /*
  * aarch64, at EL1.
  *
+ * What masks interrupts here masks IRQs; FIQs, as system errors, come at any
+ * instruction and are what an NMI is elsewhere: their handlers do not allocate.
+ *
  * The index of the context is the 32-bit word at TPIDR_EL1 +
  * FALLOW_TPIDR_OFFSET, in the embedder's block: per CPU in the model IRQ, per
  * CPU and interrupt level in PREEMPT, per thread in THREAD.  Default 0; a

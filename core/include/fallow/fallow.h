@@ -352,8 +352,8 @@ bool fallow_owns(struct fallow *heap, const void *p);
 
 /*
  * Gives back what holds no block: frees of other contexts are taken in, pages
- * of this context, of parked ones and of none without a block are released, committed free
- * slices are decommitted or released to the provider.
+ * without a block, of this context and of parked ones, are released, committed
+ * free slices are decommitted or released to the provider.
  * Returns: the bytes given back to the provider.
  * Context: task.  Calls: decommit, release, discard.
  */

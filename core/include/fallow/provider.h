@@ -26,8 +26,9 @@
  *     nothing: fallow/pagetable.h);
  *   - decommit, discard, promote, move and release are only called where
  *     interrupts were on at the entry to fallow (and preemption, in the model
- *     PREEMPT) and the caller did not say FALLOW_NOWAIT.  commit and reserve may be called in any context, from
- *     interrupt handlers too, unless the caller said FALLOW_NOWAIT.
+ *     PREEMPT) and the caller did not say FALLOW_NOWAIT.  commit and reserve
+ *     may be called in any context, from interrupt handlers too, unless the
+ *     caller said FALLOW_NOWAIT.
  *
  * What fallow needs of every function: it must not call into the heap that
  * called it.  Such a call is reported as FALLOW_MISUSE_REENTRY where it can
