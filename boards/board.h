@@ -6,10 +6,9 @@
  * reaches 64-bit C with the MMU on, interrupts masked and a stack, finds RAM,
  * makes a frame allocator of it and a page-table provider over that, starts the
  * other CPUs, which then wait for work, and calls guest_main() on the first one
- * with interrupts on, as a task;
- * board_exit() with its result ends the machine.  A fault that
- * nobody expects prints the faulting address, the instruction and the
- * registers, and exits with status 99.  This is also the example of how a
+ * with interrupts on, as a task; board_exit() with its result ends the machine.
+ * A fault that nobody expects prints the faulting address, the instruction and
+ * the registers, and exits with status 99.  This is also the example of how a
  * kernel is glued to fallow; none of it is in libfallow.a.
  */
 #ifndef BOARD_H
@@ -130,7 +129,8 @@ void board_interrupt_others(void (*handler)(void *arg), void *arg);
 bool board_interrupt(unsigned cpu, void (*handler)(void *arg), void *arg);
 
 /* Between the two every other CPU is in a handler and touches only its
- * interrupt stack.  One CPU at a time; context: task. */
+ * interrupt stack.  One CPU at a time, which asks the others for nothing
+ * meanwhile: q35's would not answer.  Context: task. */
 void board_stop_others(void);
 void board_resume_others(void);
 
