@@ -164,13 +164,20 @@ static bool table_add(
 uint64_t *fl_entry_make(struct pagetable *pt, uintptr_t addr, unsigned level)
 {
 	uint64_t fresh = FALLOW_FRAME_NONE;
-	uint64_t *entry;
+	uint64_t *entry, value;
 	unsigned at;
 
 	for (;;) {
 		at = level;
 		entry = fl_entry_find(pt, addr, &at);
-		if (at == level || fl_load_relaxed(entry) != 0)
+		if (at == level)
+			break;
+		/* Another CPU may have made a table here since the walk found
+		 * none: then it goes on. */
+		value = fl_load_relaxed(entry);
+		if (entry_is_table(value, at))
+			continue;
+		if (value != 0)
 			break;
 		if (fresh == FALLOW_FRAME_NONE)
 			fresh = fl_table_frame_take(pt);
