@@ -20,6 +20,7 @@
 #include "reserve.h"
 #include "span.h"
 #include "string.h"
+#include "sweep.h"
 
 bool fl_op_legal(struct op *op)
 {
@@ -176,7 +177,7 @@ static void *block_find(struct op *op, const struct request *request)
 	if (block != NULL || (op->flags & FLAG_OPTIONAL))
 		return block;
 	if (reclaim) {
-		fl_collect(op);
+		(void)fl_reclaim(op, FALLOW_RECLAIM_FLOOR);
 		block = block_alloc(op, request);
 	}
 	if (block == NULL)
@@ -217,17 +218,21 @@ static __attribute__((noinline)) void *reserve_find(
 void *fl_alloc_slow(struct op *op, const struct request *request)
 {
 	unsigned last = FALLOW_RESERVE | FLAG_OPTIONAL;
+	bool handed = false;
 	void *block = NULL;
 
 	if (!fl_op_legal(op))
 		return NULL;
 	counter_add(&op->local->counters.slow_paths, 1);
-	/* Frees take locks. */
-	if (deferred_waiting(op->heap) && !(op->flags & FALLOW_NOWAIT))
+	/* There may be any number of them, and frees take locks: not in a
+	 * handler. */
+	if (deferred_waiting(op->heap) && op_may_wait(op))
 		fl_deferred_drain(op);
 	if (fl_op_unpark(op)) {
 		if (reserve_missing(op->heap) && op_may_wait(op))
 			fl_reserve_fill_due(op);
+		if (sweep_asked(op) && !(op->flags & FALLOW_NOWAIT))
+			handed = fl_sweep_answer(op);
 		block = block_find(op, request);
 	}
 	if (block == NULL && (op->flags & last) == FALLOW_RESERVE)
@@ -235,6 +240,8 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 	if (block == NULL && !(op->flags & FLAG_OPTIONAL))
 		counter_add(&op->local->counters.failures, 1);
 	op_drop(op);
+	if (handed)
+		fl_sweep_wanted(op->heap);
 	return block;
 }
 

@@ -41,8 +41,6 @@ void *fl_alloc_aligned(struct op *op, size_t align, size_t size);
 void *fl_alloc_plain(
 	struct heap *heap, size_t size, unsigned flags, uintptr_t caller);
 
-/* fallow_collect() inside the context. */
-size_t fl_collect(struct op *op);
 
 #pragma GCC visibility pop
 

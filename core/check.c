@@ -118,7 +118,7 @@ static bool place_agrees(const struct page *page)
 		return state == REMOTE_FULL || state == REMOTE_NOTIFIED;
 	case PLACE_ABANDONED:
 		return state == REMOTE_ABANDONED &&
-			page->owner == FALLOW_NO_CONTEXT;
+			page_owner(page) == FALLOW_NO_CONTEXT;
 	case PLACE_NONE:
 	default:
 		return false;
@@ -156,8 +156,16 @@ static void page_check(struct check *check, const struct page *page)
 	broken = fl_walk_free(check->heap, page, &set);
 	if (!holds(check, broken == NULL, broken, at))
 		return;
+	for (i = 0; i < page->formed; i++)
+		holds(check, !block_set_has(&set, (uint32_t)i) ||
+				!fl_hole_gone(check->heap, page, (uint32_t)i),
+			"a free list holds blocks whose memory is there", at);
+	holds(check, page_holed(page) || !fl_hole_any(check->heap, page),
+		"the owner's word says that a page has holes", at);
 	for (i = 0; i < BLOCKS_MAX / 64; i++)
 		free += bits_count(set.words[i]);
+	holds(check, fl_hole_blocks(check->heap, page) <= page->used - remote,
+		"blocks that a hole makes unusable count as used", at);
 	holds(check, page->used - remote + free == page->formed,
 		"used + free + holed + pending == formed", at);
 	check->owned++;
@@ -198,7 +206,7 @@ static void list_check(struct check *check, const struct page *first,
 	do {
 		if (!holds(check, page->place == place &&
 				    page->class == class &&
-				    page->owner == owner,
+				    page_owner(page) == owner,
 			    "a list holds its context's pages of its class",
 			    page->base) ||
 			!holds(check, page->next->prev == page,
@@ -227,7 +235,7 @@ static void local_check(struct check *check, const struct local *local)
 		if (page != &fl_page_none) {
 			holds(check, page->place == PLACE_CURRENT &&
 					page->class == class &&
-					page->owner == local->index,
+					page_owner(page) == local->index,
 				"a current page is its context's", page->base);
 			check->linked++;
 		}
@@ -238,11 +246,11 @@ static void local_check(struct check *check, const struct local *local)
 	}
 	for (page = local->told; page != NULL; page = page->notified_next)
 		holds(check, remote_state(page->remote) == REMOTE_NOTIFIED &&
-				page->owner == local->index,
+				page_owner(page) == local->index,
 			"notified pages are NOTIFIED", page->base);
 	for (page = local->notified; page != NULL; page = page->notified_next)
 		holds(check, remote_state(page->remote) == REMOTE_NOTIFIED &&
-				page->owner == local->index,
+				page_owner(page) == local->index,
 			"notified pages are NOTIFIED", page->base);
 }
 

@@ -180,7 +180,7 @@ static struct run run_take(
 	struct heap *heap, struct chunk *chunk, unsigned first, unsigned n)
 {
 	slices_remove(heap, chunk, slice_mask(first, n));
-	chunk->epoch = heap->epoch;
+	chunk->epoch = fl_load_relaxed(&heap->epoch);
 	return (struct run){ chunk, first };
 }
 
@@ -331,9 +331,19 @@ bool fl_chunk_take_at(struct heap *heap, uintptr_t addr, size_t n)
 	return true;
 }
 
-void fl_chunk_give(struct heap *heap, uintptr_t addr, size_t n)
+/* The slices were last used in that epoch. */
+static void slices_stamp(struct chunk *chunk, uint32_t slices, uint32_t epoch)
+{
+	for (; slices != 0; slices &= slices - 1)
+		chunk->stamp[__builtin_ctz(slices)] =
+			(uint16_t)epoch & STAMP_EPOCHS;
+}
+
+void fl_chunk_give(
+	struct heap *heap, uintptr_t addr, size_t n, uint32_t epoch)
 {
 	fl_watch_allow(n + n / CHUNK_SLICES + 2);
+	heap_changed(heap);
 	while (n > 0) {
 		struct chunk *chunk = chunk_of(heap, addr);
 		unsigned first = slice_of(addr);
@@ -342,6 +352,7 @@ void fl_chunk_give(struct heap *heap, uintptr_t addr, size_t n)
 		if (here > n)
 			here = (unsigned)n;
 		fl_watch_steps(1);
+		slices_stamp(chunk, slice_mask(first, here), epoch);
 		slices_insert(heap, chunk, slice_mask(first, here));
 		addr += here * SLICE_BYTES;
 		n -= here;
@@ -382,7 +393,7 @@ void fl_chunk_reset(struct heap *heap, struct chunk *chunk)
 {
 	slices_remove(heap, chunk, chunk->free);
 	slices_insert(heap, chunk, chunk->present);
-	chunk->heads = 0;
+	chunk->heads = chunk->handed = 0;
 }
 
 void fl_chunk_unclaim(struct heap *heap, struct chunk *chunk,

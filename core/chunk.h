@@ -31,9 +31,10 @@ struct run fl_chunk_take_run(struct heap *heap, size_t n, size_t align);
 /* Takes the n slices from `addr` if all of them are free; returns whether. */
 bool fl_chunk_take_at(struct heap *heap, uintptr_t addr, size_t n);
 
-/* Gives n slices from `addr` back: they are free, and warm where they hold
- * memory. */
-void fl_chunk_give(struct heap *heap, uintptr_t addr, size_t n);
+/* Gives n slices from `addr` back, last used in `epoch`: they are free, and warm
+ * where they hold memory. */
+void fl_chunk_give(
+	struct heap *heap, uintptr_t addr, size_t n, uint32_t epoch);
 
 /* Adds slices that the chunk did not have; they are free afterwards. */
 void fl_chunk_add(struct heap *heap, struct chunk *chunk, uint32_t slices,

@@ -7,10 +7,11 @@
  *   2. another page of the class in this context (local.c)
  *   3. an abandoned page with free blocks
  *   4. an unformed tail: committed already, or committed now
- *   5. a fresh page, in the fullest chunk that has room; if its first commit
+ *   5. a hole in a page of this context, committed now
+ *   6. a fresh page, in the fullest chunk that has room; if its first commit
  *      fails, in slices that hold memory already
  *
- * Steps 4 and 5 call the provider, and so drop the context.  The page that
+ * Steps 4 to 6 call the provider, and so drop the context.  The page that
  * they work on has left every list by then, in state TRANSIT; afterwards it
  * joins the context that the caller is then in, and the search begins anew,
  * since everything read before may have changed.
@@ -56,7 +57,9 @@ static struct page *abandoned_fullest(const struct heap *heap, unsigned class)
 	unsigned i;
 
 	for (i = 0; page != NULL && i < CANDIDATES; i++) {
-		uint32_t count = abandoned_free_count(page);
+		uint32_t count = fl_hole_pending(heap, page)
+			? 0
+			: abandoned_free_count(page);
 
 		fl_watch_steps(1);
 		if (count > 0 &&
@@ -98,7 +101,7 @@ static bool class_adopt(struct op *op, unsigned class)
 static bool class_extend(struct op *op, unsigned class)
 {
 	struct heap *heap = op->heap;
-	struct page *page = fl_local_tail(op->local, class);
+	struct page *page = fl_local_more(heap, op->local, class, true);
 	bool more;
 
 	if (page == NULL)
@@ -110,6 +113,21 @@ static bool class_extend(struct op *op, unsigned class)
 	fl_page_fold(page, op->local);
 	fl_local_join(heap, op->local, page);
 	return more || page->used < page->formed;
+}
+
+/* Step 5: brings a hole back. */
+static bool class_fill(struct op *op, unsigned class)
+{
+	struct page *page = fl_local_more(op->heap, op->local, class, false);
+	bool filled;
+
+	if (page == NULL)
+		return false;
+	fl_local_leave(op->local, page);
+	filled = fl_hole_fill(op, page);
+	fl_page_fold(page, op->local);
+	fl_local_join(op->heap, op->local, page);
+	return filled || page->used < page->formed;
 }
 
 /* Slices for a page of the class, and its record; NULL if none are free, or
@@ -139,10 +157,11 @@ static struct page *slices_take(
 			page = &run.chunk->records[run.first];
 			/* Whoever sees the head sees a page. */
 			fl_page_init(page, run.chunk, run.first, class, n);
+			page_use(heap, page);
 			run.chunk->heads |= slice_mask(run.first, 1);
 		} else {
 			*tables = true;
-			fl_chunk_give(heap, base, n);
+			fl_chunk_give(heap, base, n, heap_epoch(heap));
 		}
 	}
 	lock_leave(&heap->lock, state);
@@ -152,11 +171,11 @@ static struct page *slices_take(
 /* As fl_class_release(), under heap->lock. */
 static void release_locked(struct heap *heap, struct page *page)
 {
-	fl_assert(page->used == 0);
+	fl_assert(page_empty(heap, page));
 	fl_local_account(heap, page);
 	map_write(heap, page->base, page_slices(page), NULL);
 	page->chunk->heads &= ~slice_mask(page->first_slice, 1);
-	fl_chunk_give(heap, page->base, page_slices(page));
+	fl_chunk_give(heap, page->base, page_slices(page), page->epoch);
 }
 
 void fl_class_release(struct heap *heap, struct page *page)
@@ -191,7 +210,7 @@ static bool page_open(struct op *op, struct page *page)
 	return true;
 }
 
-/* Step 5: a fresh page. */
+/* Step 6: a fresh page. */
 static bool class_open(struct op *op, unsigned class)
 {
 	unsigned n = fl_size_page_slices(class, op->heap->lean);
@@ -223,6 +242,7 @@ void *fl_class_alloc(
 		void *block = page_pop(page, clean);
 
 		if (block != NULL) {
+			page_use(op->heap, page);
 			if (fl_load_relaxed(&page->loose) < align_log2)
 				fl_store_relaxed(&page->loose,
 					(uint8_t)align_log2);
@@ -230,7 +250,7 @@ void *fl_class_alloc(
 		}
 		if (!fl_local_refill(op->heap, op->local, class) &&
 			!class_adopt(op, class) && !class_extend(op, class) &&
-			!class_open(op, class))
+			!class_fill(op, class) && !class_open(op, class))
 			return NULL;
 	}
 }
@@ -268,62 +288,124 @@ void *fl_class_borrow(
 	return NULL;
 }
 
-/* Hands a page that the context owns to whoever needs it; an empty one is
- * released.  Under local->lock; the page is not NOTIFIED. */
-static void page_abandon(
-	struct heap *heap, struct local *local, struct page *page)
+/* Notes how many blocks others must free before the page is empty. */
+static void abandoned_freeze(const struct heap *heap, struct page *page)
 {
-	struct fl_port_state state;
+	fl_store_relaxed(&page->frozen,
+		(uint16_t)(page->used - page_hole_blocks(heap, page)));
+}
+
+/* Makes a page in TRANSIT nobody's, in heap->abandoned. */
+static void abandoned_enter(struct heap *heap, struct page *page, bool end)
+{
+	struct fl_port_state state = lock_take(&heap->lock);
 	uint32_t count;
 
-	fl_local_leave(local, page);
-	fl_page_fold(page, local);
-	fl_local_account(heap, page);
-	counter_add(&local->counters.abandoned, 1);
-	if (page->used == 0) {
-		fl_class_release(heap, page);
-		return;
-	}
-	state = lock_take(&heap->lock);
-	fl_store_relaxed(&page->frozen, page->used);
-	abandoned_insert(heap, page, page_free_count(page) == 0);
+	fl_store_relaxed(&page->owner, OWNER_NONE);
+	abandoned_freeze(heap, page);
+	abandoned_insert(heap, page, end);
 	/* Pairs with remote_push(): a free that comes later sees the state, and
 	 * by it the record as it is now. */
 	count = remote_count(page, remote_change(page, REMOTE_ABANDONED));
 	lock_leave(&heap->lock, state);
 	/* Frees since the fold did not know that nobody would look. */
 	if (count > 0)
-		fl_class_abandoned_free(heap, page, count, true);
+		fl_class_abandoned_look(heap, page, false);
+}
+
+/* Hands a page that the context owns to whoever needs it; an empty one is
+ * released.  Under local->lock; the page is not NOTIFIED. */
+static void page_abandon(
+	struct heap *heap, struct local *local, struct page *page)
+{
+	fl_local_leave(local, page);
+	fl_page_fold(page, local);
+	fl_local_account(heap, page);
+	counter_add(&local->counters.abandoned, 1);
+	if (page_empty(heap, page))
+		fl_class_release(heap, page);
+	else
+		abandoned_enter(heap, page, page_free_count(page) == 0);
 }
 
 void fl_class_abandoned_free(
 	struct heap *heap, struct page *page, uint32_t count, bool worth)
 {
-	struct fl_port_state state;
-	bool mine = false;
-	uint64_t word;
+	if (count == fl_load_relaxed(&page->frozen) || worth)
+		fl_class_abandoned_look(heap, page, worth);
+}
 
-	/* Relaxed: the push that saw ABANDONED acquired what page_abandon()
-	 * wrote; of a later owner's page it is only a reason to look. */
-	if (count != fl_load_relaxed(&page->frozen) && !worth)
-		return;
-	state = lock_take(&heap->lock);
+void fl_class_abandoned_look(
+	struct heap *heap, struct page *page, bool worth)
+{
+	struct fl_port_state state = lock_take(&heap->lock);
 	/* Pairs with remote_push(): with the last block come all others, whose
 	 * memory is given back. */
-	word = fl_load_acquire(&page->remote);
+	uint64_t word = fl_load_acquire(&page->remote);
+	bool mine = false;
+
 	if (remote_state(word) == REMOTE_ABANDONED) {
-		abandoned_remove(heap, page);
-		mine = remote_count(page, word) == page->used;
+		abandoned_freeze(heap, page);
+		mine = remote_count(page, word) == page->frozen &&
+			!fl_hole_pending(heap, page);
+		/* Else it stays where it is: a sweep has what it has seen at
+		 * the end. */
+		if (mine || worth)
+			abandoned_remove(heap, page);
 		if (mine)
 			remote_change(page, REMOTE_TRANSIT);
-		else
+		else if (worth)
 			abandoned_insert(heap, page, false);
 	}
 	lock_leave(&heap->lock, state);
 	if (!mine)
 		return;
-	page_used_set(page, 0);
+	page_used_set(page, page->used - page->frozen);
 	fl_class_release(heap, page);
+}
+
+/* The first of the class that no sweep of this number has seen: those that have
+ * been are at the end, but for a few that became worth adopting since. */
+static struct page *abandoned_unseen(
+	const struct heap *heap, unsigned class, uint32_t number)
+{
+	struct page *page = heap->abandoned[class];
+	unsigned i;
+
+	for (i = 0; page != NULL && page_seen(page, number); i++) {
+		page = page->next;
+		if (page == heap->abandoned[class] || i == STEP_PAGES)
+			return NULL;
+		fl_watch_steps(1);
+	}
+	return page;
+}
+
+struct page *fl_class_abandoned_next(
+	struct heap *heap, unsigned class, uint32_t number)
+{
+	struct page *page;
+	struct fl_port_state state;
+
+	if (fl_load_relaxed(&heap->abandoned[class]) == NULL)
+		return NULL;
+	state = lock_take(&heap->lock);
+	page = abandoned_unseen(heap, class, number);
+	if (page != NULL) {
+		page->seen = number;
+		abandoned_remove(heap, page);
+		remote_change(page, REMOTE_TRANSIT);
+	}
+	lock_leave(&heap->lock, state);
+	return page;
+}
+
+void fl_class_abandoned_back(struct heap *heap, struct page *page)
+{
+	if (page_empty(heap, page))
+		fl_class_release(heap, page);
+	else
+		abandoned_enter(heap, page, true);
 }
 
 /* Any page of the context's in this class; NULL if there is none. */
@@ -352,7 +434,7 @@ static bool offline_step(struct heap *heap, struct local *local)
 	if (FALLOW_MODEL == FALLOW_MODEL_SINGLE ||
 		fl_load_relaxed(&heap->parked[local->index]) != 0) {
 		/* A few of them, or else a page: others wait no longer. */
-		more = !fl_local_drain(local);
+		more = !fl_local_drain(heap, local);
 		for (class = 0; !more && page == NULL && class < CLASS_COUNT;
 			class++)
 			page = class_any(local, class);
@@ -382,6 +464,27 @@ void fl_class_offline(struct op *op)
 	}
 }
 
+bool fl_class_drop(struct heap *heap, struct local *local, struct page *page)
+{
+	/* One that is NOTIFIED is in a list of others' making. */
+	if (!page_empty(heap, page) ||
+		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED)
+		return false;
+	fl_local_leave(local, page);
+	fl_class_release(heap, page);
+	return true;
+}
+
+void fl_class_look(struct op *op, struct page *page)
+{
+	/* What the provider refused was not used: it is due again, no younger. */
+	if (fl_page_fold(page, op->local) > 0)
+		page->swept_used = (uint16_t)page->used | PAGE_DUE;
+	fl_local_account(op->heap, page);
+	if (page->place == PLACE_QUEUE)
+		(void)fl_class_drop(op->heap, op->local, page);
+}
+
 /* Looks at one page of the context's; releases it if it is empty. */
 static void page_trim(struct op *op, struct page *page)
 {
@@ -392,9 +495,9 @@ static void page_trim(struct op *op, struct page *page)
 
 	fl_local_account(heap, page);
 	if (more && page->place == PLACE_QUEUE)
-		fl_local_front(local, page);
+		fl_local_front(heap, local, page);
 	/* One that is NOTIFIED is in a list of others' making. */
-	if (page->used > 0 ||
+	if (!page_empty(heap, page) ||
 		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED ||
 		!op_lock_heap(op, &state))
 		return;
@@ -406,15 +509,15 @@ static void page_trim(struct op *op, struct page *page)
 /* Looks at queued pages of a class, at most `most` of them, each once for one
  * pass; returns how many. */
 static unsigned queue_trim(
-	struct op *op, unsigned class, uint32_t pass, unsigned most)
+	struct op *op, unsigned class, uint16_t pass, unsigned most)
 {
 	struct local *local = op->local;
 	struct page *page;
 	unsigned n = 0;
 
 	while (n < most && (page = local->queue[class]) != NULL &&
-		!page_seen(page, pass)) {
-		page->seen = pass;
+		page->looked != pass) {
+		page->looked = pass;
 		/* The next one comes to the front, this one to the end. */
 		local->queue[class] = page->next;
 		page_trim(op, page);
@@ -423,13 +526,13 @@ static unsigned queue_trim(
 	return n;
 }
 
-bool fl_class_trim(struct op *op, uint32_t pass, unsigned most)
+bool fl_class_trim(struct op *op, uint16_t pass, unsigned most)
 {
 	struct local *local = op->local;
 	unsigned class;
 	unsigned n = 0;
 
-	if (!fl_local_drain(local))
+	if (!fl_local_drain(op->heap, local))
 		return true;
 	for (class = 0; class < CLASS_COUNT; class++) {
 		struct page *page = local->current[class];
@@ -437,8 +540,8 @@ bool fl_class_trim(struct op *op, uint32_t pass, unsigned most)
 		n += queue_trim(op, class, pass, most - n);
 		if (n == most)
 			return true;
-		if (page != &fl_page_none && !page_seen(page, pass)) {
-			page->seen = pass;
+		if (page != &fl_page_none && page->looked != pass) {
+			page->looked = pass;
 			page_trim(op, page);
 			if (++n == most)
 				return true;
@@ -447,18 +550,16 @@ bool fl_class_trim(struct op *op, uint32_t pass, unsigned most)
 	return false;
 }
 
-/* The number of a pass that begins now. */
-static uint32_t pass_begin(struct heap *heap)
+/* A number for a search, that pages looked at by another do not have. */
+static uint16_t pass_begin(struct heap *heap)
 {
-	/* Two that begin together may get the same: what one looks at need not
-	 * be looked at by the other. */
-	fl_add_relaxed(&heap->passes, 1);
-	return fl_load_relaxed(&heap->passes);
+	fl_add_relaxed(&heap->searches, 1);
+	return (uint16_t)fl_load_relaxed(&heap->searches);
 }
 
 void fl_class_trim_all(struct op *op)
 {
-	uint32_t pass = pass_begin(op->heap);
+	uint16_t pass = pass_begin(op->heap);
 
 	/* A few pages at a time: interrupts are masked for no longer.  A NOWAIT
 	 * call makes do with those. */
@@ -468,33 +569,6 @@ void fl_class_trim_all(struct op *op)
 		op_drop(op);
 		op_rejoin(op);
 	}
-}
-
-/* Looks at the next page of a parked context; returns whether there may be
- * another.  The context that comes back waits for one. */
-static bool parked_trim(struct op *op, struct local *local, uint32_t pass)
-{
-	struct op swept = { .heap = op->heap, .local = local };
-	struct fl_port_state state = lock_take(&local->lock);
-	bool more = fl_load_relaxed(&op->heap->parked[local->index]) != 0 &&
-		fl_class_trim(&swept, pass, 1);
-
-	lock_leave(&local->lock, state);
-	return more;
-}
-
-void fl_class_trim_parked(struct op *op)
-{
-	struct heap *heap = op->heap;
-	uint32_t pass = pass_begin(op->heap);
-	unsigned i;
-
-	for (i = 0; i < heap->contexts; i++)
-		while (fl_load_relaxed(&heap->parked[i]) != 0 &&
-			parked_trim(op, heap->locals[i], pass)) {
-			op_drop(op);
-			op_rejoin(op);
-		}
 }
 
 /* Whether the next refill finds a free block of the class. */
@@ -507,7 +581,7 @@ static bool queue_ready(const struct local *local, unsigned class)
 
 /* Brings an abandoned page with a free block to the front, if it is among the
  * next few; returns whether there may be another. */
-static bool abandoned_salvage(struct heap *heap, unsigned class, uint32_t pass)
+static bool abandoned_salvage(struct heap *heap, unsigned class, uint16_t pass)
 {
 	struct fl_port_state state = lock_take(&heap->lock);
 	bool more = true;
@@ -517,10 +591,10 @@ static bool abandoned_salvage(struct heap *heap, unsigned class, uint32_t pass)
 		struct page *page = heap->abandoned[class];
 
 		fl_watch_steps(1);
-		more = page != NULL && !page_seen(page, pass);
+		more = page != NULL && page->looked != pass;
 		if (!more)
 			break;
-		page->seen = pass;
+		page->looked = pass;
 		if (abandoned_free_count(page) > 0)
 			more = false;
 		else
@@ -532,11 +606,12 @@ static bool abandoned_salvage(struct heap *heap, unsigned class, uint32_t pass)
 
 void fl_class_salvage(struct op *op, unsigned class)
 {
-	uint32_t pass = pass_begin(op->heap);
+	uint16_t pass = pass_begin(op->heap);
 	unsigned n = 0;
 
 	while (!queue_ready(op->local, class) &&
-		fl_local_salvage(op->local, class, pass)) {
+		fl_local_salvage(
+			op->heap, op->local, class, pass)) {
 		if (++n % STEP_PAGES != 0)
 			continue;
 		if (op->flags & FALLOW_NOWAIT)

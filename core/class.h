@@ -39,6 +39,11 @@ void fl_class_offline(struct op *op);
 void fl_class_abandoned_free(
 	struct heap *heap, struct page *page, uint32_t count, bool worth);
 
+/* The same, whenever something else about it has changed; does nothing if the
+ * page is not abandoned any more. */
+void fl_class_abandoned_look(
+	struct heap *heap, struct page *page, bool worth);
+
 /* Brings pages of the class that have any free block at all to where the
  * search finds them: full ones of the context, abandoned ones.  May drop the
  * context. */
@@ -47,12 +52,24 @@ void fl_class_salvage(struct op *op, unsigned class);
 /* Releases all of the context's pages without a block; may drop the context. */
 void fl_class_trim_all(struct op *op);
 
-/* The same for the contexts that are parked.  The caller may wait. */
-void fl_class_trim_parked(struct op *op);
-
 /* Releases the context's pages without a block, up to `most` looked at and
  * none of them twice in one pass; returns whether there may be more. */
-bool fl_class_trim(struct op *op, uint32_t pass, unsigned most);
+bool fl_class_trim(struct op *op, uint16_t pass, unsigned most);
+
+/* Takes a page that the caller owns out and releases it, if it is empty;
+ * returns whether. */
+bool fl_class_drop(struct heap *heap, struct local *local, struct page *page);
+
+/* The same for a queued page of this context's, after something has changed. */
+void fl_class_look(struct op *op, struct page *page);
+
+/* Takes an abandoned page that no sweep of this number has seen out of its list,
+ * in TRANSIT; NULL if there is none. */
+struct page *fl_class_abandoned_next(
+	struct heap *heap, unsigned class, uint32_t number);
+
+/* Puts it back; may release it. */
+void fl_class_abandoned_back(struct heap *heap, struct page *page);
 
 #pragma GCC visibility pop
 

@@ -11,6 +11,10 @@
  * FALLOW_CHECKS        Misuse checks on the hot paths.  Default 1; 0 saves
  *                      about ten instructions a pair and lets a double free
  *                      corrupt the heap.
+ * FALLOW_HOLES         Memory between the blocks of a page goes back, where the
+ *                      provider can take it.  Default 1; with 0 a page with a
+ *                      block in use keeps all its memory, and the hot paths are
+ *                      the same.
  * FALLOW_DEBUG         Assertions on the allocator's own bugs.  Default 0.
  */
 #ifndef CORE_CONFIG_H
@@ -31,6 +35,9 @@
 #ifndef FALLOW_CHECKS
 #define FALLOW_CHECKS 1
 #endif
+#ifndef FALLOW_HOLES
+#define FALLOW_HOLES 1
+#endif
 
 _Static_assert(FALLOW_GRANULE_LOG2 == 12 || FALLOW_GRANULE_LOG2 == 14 ||
 		FALLOW_GRANULE_LOG2 == 16,
@@ -38,6 +45,8 @@ _Static_assert(FALLOW_GRANULE_LOG2 == 12 || FALLOW_GRANULE_LOG2 == 14 ||
 _Static_assert(FALLOW_SLICE_LOG2 >= 12 && FALLOW_SLICE_LOG2 <= 16 &&
 		FALLOW_SLICE_LOG2 >= FALLOW_GRANULE_LOG2,
 	"FALLOW_SLICE_LOG2 is 12 to 16 and at least FALLOW_GRANULE_LOG2");
+_Static_assert(FALLOW_HOLES == 0 || FALLOW_HOLES == 1,
+	"FALLOW_HOLES is 0 or 1");
 _Static_assert(sizeof(void *) == 8, "fallow is for 64-bit machines");
 
 /* A chunk is 32 slices, so that one 32-bit word has a bit for each. */

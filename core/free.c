@@ -19,6 +19,7 @@
 #include "misuse.h"
 #include "reserve.h"
 #include "span.h"
+#include "sweep.h"
 
 /* Looks again at what a check doubted; reports, or returns true: it is a
  * block in use after all. */
@@ -37,9 +38,10 @@ static __attribute__((noinline, cold)) bool doubt(
 static __attribute__((noinline)) void own_wake(
 	struct op *op, struct page *page)
 {
+	page_use(op->heap, page);
 	fl_local_account(op->heap, page);
 	/* A NOWAIT call that cannot have the lock keeps the empty page. */
-	if (fl_local_wake(op->local, page) && !fl_class_release_op(op, page))
+	if (fl_local_wake(op->heap, op->local, page) && !fl_class_release_op(op, page))
 		fl_local_join(op->heap, op->local, page);
 	op_drop(op);
 }
@@ -52,11 +54,13 @@ static __attribute__((noinline)) void remote_free(
 	uint32_t index = page_index(page, (uintptr_t)p);
 	bool small = page->kind == PAGE_SMALL;
 	uint32_t worth = page_worth(page);
+	uint32_t owner = page_owner(page);
 	uint32_t count;
 	uint64_t word;
-	bool taken;
+	bool taken, asleep;
 
-	if (unlikely(misuse_doubtful(op->heap, page, (uintptr_t)p)) &&
+	if (unlikely(misuse_doubtful_holed(
+		    op->heap, page, (uintptr_t)p)) &&
 		!doubt(op, (uintptr_t)p, page))
 		return;
 	if (small)
@@ -72,7 +76,14 @@ static __attribute__((noinline)) void remote_free(
 		fl_local_notify(op->heap, page);
 	else if (remote_state(word) == REMOTE_ABANDONED)
 		fl_class_abandoned_free(op->heap, page, count, count == worth);
+	asleep = remote_state(word) == REMOTE_ABANDONED ||
+		(owner < op->heap->contexts &&
+			fl_load_relaxed(&op->heap->parked[owner]) != 0);
+	if (asleep)
+		heap_changed(op->heap);
 	op_drop(op);
+	if (asleep)
+		fl_sweep_wanted(op->heap);
 }
 
 /* A block of a medium or whole page of this context. */
@@ -81,10 +92,12 @@ static __attribute__((noinline)) void bits_free(
 {
 	uint32_t index = page_index(page, (uintptr_t)p);
 
-	if (unlikely(misuse_doubtful(op->heap, page, (uintptr_t)p)) &&
+	if (unlikely(misuse_doubtful_holed(
+		    op->heap, page, (uintptr_t)p)) &&
 		!doubt(op, (uintptr_t)p, page))
 		return;
 	fl_store_relaxed(&page->bits, page->bits | (uint64_t)1 << index);
+	page_use(op->heap, page);
 	page_used_set(page, page->used - 1);
 	if (page->used == page->wake)
 		own_wake(op, page);
@@ -208,7 +221,8 @@ void fallow_free(struct fallow *fallow, void *p)
 	state = fl_port_enter();
 	index = fl_port_context();
 	page = map_find(heap, (uintptr_t)p);
-	/* A page's owner is below the heap's number of contexts. */
+	/* An owner is below the heap's number of contexts; nobody is a number
+	 * that no context has. */
 	if (unlikely(page == NULL || fl_load_relaxed(&page->owner) != index ||
 		    heap_parked(heap, index) || page->kind != PAGE_SMALL ||
 		    misuse_doubtful(heap, page, (uintptr_t)p))) {

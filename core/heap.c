@@ -13,12 +13,12 @@
  */
 #include "alloc.h"
 #include "class.h"
-#include "collect.h"
 #include "deferred.h"
 #include "page.h"
 #include "region.h"
 #include "reserve.h"
 #include "string.h"
+#include "sweep.h"
 
 /* 88 classes with a page each take some 30 chunks of addresses per context. */
 #define LEAN_CHUNKS 512
@@ -31,7 +31,7 @@
 
 struct page fl_page_none = {
 	.wake = UINT32_MAX,
-	.owner = FALLOW_NO_CONTEXT,
+	.owner = OWNER_NONE,
 };
 
 /* Whether the provider has what its class and capabilities say. */
@@ -146,6 +146,10 @@ enum fallow_status fallow_init(
 	heap->pressure = config->pressure;
 	heap->pressure_ctx = config->pressure_ctx;
 	heap->reserve_bytes = config->reserve_bytes;
+	heap->sweeping.epoch_ticks = config->epoch_ticks;
+	heap->sweeping.floor_wanted = config->floor_bytes;
+	heap->sweeping.floor_epochs = config->floor_epochs;
+	fl_sweep_init(heap);
 	/* Odd, so that no mark is a block's address, and mixed with a number of
 	 * our own, so that none is one with a tag bit either. */
 	heap->secret = (config->secret ^ SECRET_MIX) | 1;
@@ -240,7 +244,7 @@ void fallow_fini(struct fallow *fallow)
 			fl_chunk_reset(heap, heap->chunks[number]);
 	if (heap->contexts != 0) {
 		if (!heap_is(heap, FALLOW_CLASS_FLAT))
-			fl_collect_slices(&op);
+			(void)fl_sweep_slices(&op);
 		fl_table_end(&op);
 	} else {
 		op_drop(&op);
@@ -268,6 +272,7 @@ void fallow_offline(struct fallow *fallow)
 	fl_deferred_drain(&op);
 	fl_class_offline(&op);
 	op_drop(&op);
+	fl_sweep_wanted(op.heap);
 }
 
 void fallow_park(struct fallow *fallow)
@@ -278,6 +283,7 @@ void fallow_park(struct fallow *fallow)
 		return;
 	fl_local_park(op.heap, op.local);
 	op_drop(&op);
+	fl_sweep_wanted(op.heap);
 }
 
 void fallow_unpark(struct fallow *fallow)

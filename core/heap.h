@@ -73,7 +73,9 @@ struct page {
 	/* The largest alignment, log2, that a block was asked for with.  If not
 	 * 0, a sized free may name less than half of a block. */
 	uint8_t loose;
-	uint32_t owner; /* context, or FALLOW_NO_CONTEXT */
+	/* Context, with OWNER_HOLES if the page has or had holes; or
+	 * OWNER_NONE, which says nothing about holes. */
+	uint32_t owner;
 	uintptr_t base;
 	struct page *next, *prev; /* circular in its list, see `place` */
 
@@ -87,16 +89,30 @@ struct page {
 	};
 	uint32_t clean_from;    /* bytes from here to committed are zero */
 	uint32_t committed;     /* bytes of the committed prefix */
-	uint32_t accounted;     /* blocks counted in heap->live */
 	uint16_t formed;        /* blocks that were ever on a list */
 	uint16_t capacity;      /* blocks that fit */
-	uint32_t seen;          /* the pass that last looked here: page_seen() */
-	uint32_t frozen;        /* `used` when it was abandoned */
-	uint32_t epoch;         /* of its last use */
+	uint16_t accounted;     /* blocks counted in heap->live */
+	uint16_t frozen;        /* blocks in use when it was abandoned */
+	uint32_t seen;          /* the sweep that last looked here: page_seen() */
+	uint32_t idle;          /* PAGE_WHOLE: blocks free at the last sweep */
+	uint16_t looked;        /* the search that last looked here */
+	uint16_t epoch;         /* of its last use: low bits of heap->epoch */
+	/* `used` when a sweep last looked, with PAGE_DUE if no sweep has walked
+	 * the page as it is now, and PAGE_SKIPPED if one has passed it by. */
+	uint16_t swept_used;
 	uint8_t first_slice;    /* in its chunk */
 	uint8_t slices;         /* of a page */
-	uint8_t spare[2];
 };
+
+#define PAGE_DUE ((uint16_t)1 << 15)
+#define PAGE_SKIPPED ((uint16_t)1 << 14)
+#define PAGE_USED ((uint16_t)(PAGE_SKIPPED - 1))
+#define OWNER_HOLES ((uint32_t)1 << 31)
+_Static_assert(FALLOW_CONTEXTS_MAX < OWNER_HOLES, "an index leaves the bit");
+/* Nobody: not what a register that was never set holds as an index, which the
+ * hot free compares with it before anything else has looked. */
+#define OWNER_NONE (OWNER_HOLES | (uint32_t)0x0badc0de)
+_Static_assert(SLICE_BYTES / 16 < PAGE_USED, "blocks are counted in 14 bits");
 
 _Static_assert(offsetof(struct page, remote) == CACHE_LINE_BYTES,
 	"the owner's line is one cache line");
@@ -129,13 +145,22 @@ struct chunk {
 	uint8_t bin;
 	uint8_t mapping; /* enum mapping */
 	uint8_t broken;
-	uint8_t spare[5];
+	uint8_t spare[1];
+	/* Pages by their heads whose owners have made granules pending for
+	 * somebody else to give back. */
+	uint32_t handed;
 	/* A bit for each granule that is committed: the one truth about it.
 	 * A granule of a page's formed area without its bit is a hole. */
 	uint16_t populated[CHUNK_SLICES];
 	/* Granules that are about to become holes. */
 	uint16_t pending[CHUNK_SLICES];
+	/* When a slice became free, or with STAMP_PURGED, when memory of it was
+	 * last given back: low bits of heap->epoch.  Its holder's to write. */
+	uint16_t stamp[CHUNK_SLICES];
 };
+
+#define STAMP_PURGED ((uint16_t)1 << 15)
+#define STAMP_EPOCHS ((uint16_t)(STAMP_PURGED - 1))
 
 /* Counters of one context.  Each has one writer at a time, this context or who
  * sweeps it while it is parked, but the last: both may add to that. */
@@ -157,6 +182,12 @@ struct local {
 	 * other code can legally come back to the heap. */
 	uint32_t calling;
 	uint32_t reporting; /* of these, calls of the misuse hook */
+	/* The epoch in which the context was last swept to the end, and that in
+	 * which something of it was left for a later one. */
+	uint32_t swept, later;
+	/* heap->request as it was last answered, and as it is being answered:
+	 * the same between two. */
+	uint32_t answered, answering;
 	/* Taken to tell the context of a page, to go offline, to park and to
 	 * unpark, and by whoever sweeps what is parked. */
 	_Alignas(CACHE_LINE_BYTES) struct lock lock;
@@ -203,6 +234,33 @@ struct heap_counters {
 	uint64_t committed_total, decommitted_total;
 	uint64_t no_memory, refusals;
 	uint64_t misuses; /* of contexts that there are not */
+	uint64_t regretted; /* bytes */
+};
+
+enum wanted {
+	WANTED_REST = 0, /* the last sweep left nothing */
+	WANTED_SWEEPING, /* a sweep has begun, and nobody asked since */
+	WANTED_YES,      /* somebody did, or a sweep is still to come */
+};
+
+/* What sweeps agree on, under heap->lock but for what is read beside it. */
+struct sweeping {
+	uint64_t epoch_ticks, began; /* of this epoch, by the clock */
+	size_t floor_wanted;         /* as configured; 0: the default */
+	uint32_t floor_epochs;
+	uint32_t owner;    /* without a clock: who began this epoch */
+	uint32_t number;   /* of this epoch's pass over pages */
+	uint32_t later;    /* the epoch in which something shared was left */
+	uint32_t wanted;   /* enum wanted */
+	uint32_t changed;  /* the epoch in which something shared last changed:
+			    * slices were freed, a context was parked */
+	size_t at;         /* the slice that this epoch's pass has come to */
+	/* Of what the floor may keep, by steps of age: the ages that stay, and
+	 * the one of which so many bytes do. */
+	uint64_t floor_ages;
+	uint32_t floor_age;
+	size_t floor_left;
+	size_t current_left; /* bytes that current pages may keep */
 };
 
 struct heap {
@@ -219,7 +277,8 @@ struct heap {
 	uint32_t contexts; /* 0 until the tables have begun */
 	uint32_t contexts_wanted;
 	bool lean; /* fl_size_page_slices() */
-	uint32_t passes; /* over pages, ever: each has a number */
+	uint32_t searches; /* over pages, ever: each has a number */
+	uint32_t sweeps;   /* the same for sweeps */
 	struct fallow_provider provider;
 	enum fallow_misuse_policy policy;
 	void (*misuse)(void *ctx, const struct fallow_misuse *report);
@@ -252,7 +311,9 @@ struct heap {
 	_Alignas(CACHE_LINE_BYTES) struct lock lock;
 	bool growing; /* a call extends the tables; others may not */
 	uint8_t region_count;
-	uint32_t epoch;
+	uint32_t epoch; /* advanced by sweeps alone; begins with 1 */
+	uint32_t request, request_level; /* of reclaims */
+	struct sweeping sweeping;
 	uintptr_t window_base, window_end; /* end 0: not known yet */
 	uintptr_t given_tables;            /* handed in, or 0 */
 	size_t given_tables_size;
@@ -260,6 +321,7 @@ struct heap {
 	struct chunk **chunks;             /* by number; NULL if never opened */
 	size_t chunk_count, chunk_limit;   /* readable entries, all of them */
 	size_t free_chunks, warm_slices;
+	size_t handed; /* bits of chunk->handed */
 	size_t kept; /* bytes of area_records for the call that is growing */
 	uint64_t bin_bits; /* bins that are not empty */
 	struct chunk *bins[CHUNK_SLICES + 1];
@@ -308,6 +370,26 @@ static inline void op_local(struct op *op)
 					       : NULL;
 }
 
+/* The epoch, as a page or a slice notes it when it is used. */
+static inline uint16_t heap_epoch(const struct heap *heap)
+{
+	return (uint16_t)fl_load_relaxed(&heap->epoch);
+}
+
+/* Notes that there is something to be swept, of which a sweep that has already
+ * come by in this epoch does not know. */
+static inline void heap_changed(struct heap *heap)
+{
+	fl_store_relaxed(
+		&heap->sweeping.changed, fl_load_relaxed(&heap->epoch));
+}
+
+/* Notes that the page is in use now.  By its owner. */
+static inline void page_use(const struct heap *heap, struct page *page)
+{
+	fl_store_relaxed(&page->epoch, heap_epoch(heap));
+}
+
 /* Whether the context of this index is parked: asked by itself.  In the model
  * SINGLE there is nobody to park for. */
 static inline bool heap_parked(const struct heap *heap, unsigned index)
@@ -316,11 +398,25 @@ static inline bool heap_parked(const struct heap *heap, unsigned index)
 		unlikely(fl_load_relaxed(&heap->parked[index]) != 0);
 }
 
+/* The context that owns the page, or FALLOW_NO_CONTEXT. */
+static inline uint32_t page_owner(const struct page *page)
+{
+	uint32_t owner = fl_load_relaxed(&page->owner);
+
+	return owner == OWNER_NONE ? FALLOW_NO_CONTEXT : owner & ~OWNER_HOLES;
+}
+
+/* Whether the page may have holes. */
+static inline bool page_holed(const struct page *page)
+{
+	return FALLOW_HOLES && (fl_load_relaxed(&page->owner) & OWNER_HOLES);
+}
+
 /* Whether the page is the caller's to change: its context owns it, and is not
  * parked. */
 static inline bool op_owns(const struct op *op, const struct page *page)
 {
-	return fl_load_relaxed(&page->owner) == op->local->index &&
+	return page_owner(page) == op->local->index &&
 		!heap_parked(op->heap, op->local->index);
 }
 
@@ -449,13 +545,13 @@ static inline void counter_add(uint64_t *counter, uint64_t n)
 }
 
 /*
- * Whether a pass over pages has looked at this one, or a later pass has: two
- * passes over the same pages would else undo each other's notes for ever.
- * Numbers wrap: a page that no pass of 2^31 has looked at waits for as many.
+ * Whether a sweep has looked at this page, or a later one has: two sweeps over
+ * the same pages would else undo each other's notes for ever.  Numbers wrap: a
+ * page that no sweep of 2^31 has looked at waits for as many.
  */
-static inline bool page_seen(const struct page *page, uint32_t pass)
+static inline bool page_seen(const struct page *page, uint32_t number)
 {
-	return (int32_t)(page->seen - pass) >= 0;
+	return (int32_t)(page->seen - number) >= 0;
 }
 
 static inline size_t page_slices(const struct page *page)

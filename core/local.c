@@ -49,18 +49,21 @@ static struct page **list_of(
 
 void fl_local_account(struct heap *heap, struct page *page)
 {
-	if (page->used == page->accounted)
+	uint32_t used = page->used - page_hole_blocks(heap, page);
+
+	if (used == page->accounted)
 		return;
 	fl_memory_live(heap,
-		((size_t)page->used - page->accounted) * page->block_size);
-	page->accounted = page->used;
+		((size_t)used - page->accounted) * page->block_size);
+	page->accounted = (uint16_t)used;
 }
 
 /* Puts a page into the queue: one with free blocks first, else last. */
-static void queue_insert(struct local *local, struct page *page)
+static void queue_insert(
+	const struct heap *heap, struct local *local, struct page *page)
 {
 	page->place = PLACE_QUEUE;
-	page->wake = 0;
+	page->wake = page_hole_blocks(heap, page);
 	list_insert(&local->queue[page->class], page,
 		page->used == page->formed);
 }
@@ -87,13 +90,14 @@ void fl_local_remove(struct local *local, struct page *page)
 void fl_local_join(struct heap *heap, struct local *local, struct page *page)
 {
 	fl_assert(!heap_parked(heap, local->index));
-	fl_store_relaxed(&page->owner, local->index);
+	fl_store_relaxed(&page->owner, local->index |
+			(fl_hole_any(heap, page) ? OWNER_HOLES : 0));
 	remote_change(page, REMOTE_OWNED);
 	fl_local_account(heap, page);
 	if (local->current[page->class] == &fl_page_none)
 		current_set(local, page);
 	else
-		queue_insert(local, page);
+		queue_insert(heap, local, page);
 }
 
 void fl_local_leave(struct local *local, struct page *page)
@@ -103,7 +107,7 @@ void fl_local_leave(struct local *local, struct page *page)
 	fl_local_remove(local, page);
 	/* First the owner, then the word: whoever frees after the change sees
 	 * that nobody is notified. */
-	fl_store_relaxed(&page->owner, FALLOW_NO_CONTEXT);
+	fl_store_relaxed(&page->owner, OWNER_NONE);
 	remote_change(page, REMOTE_TRANSIT);
 }
 
@@ -136,7 +140,8 @@ static bool full_insert(struct local *local, struct page *page)
 
 /* Takes the current page, which has no free block, out of the way; returns
  * false if it has free blocks after all. */
-static bool current_retire(struct local *local, unsigned class)
+static bool current_retire(
+	const struct heap *heap, struct local *local, unsigned class)
 {
 	struct page *page = local->current[class];
 
@@ -147,8 +152,8 @@ static bool current_retire(struct local *local, unsigned class)
 	 * would have passed `wake` already. */
 	if (page->used < page->formed)
 		return false;
-	if (page->formed < page->capacity) {
-		queue_insert(local, page);
+	if (page->formed < page->capacity || page_holed(page)) {
+		queue_insert(heap, local, page);
 	} else if (!full_insert(local, page)) {
 		return false;
 	}
@@ -177,7 +182,8 @@ static struct page *queue_fullest(struct local *local, unsigned class)
 
 /* A page out of `notified`: the owner looks at it by itself again, and it is
  * queued if it is full no more. */
-static void notified_take(struct local *local, struct page *page)
+static void notified_take(
+	const struct heap *heap, struct local *local, struct page *page)
 {
 	remote_change(page, REMOTE_OWNED);
 	fl_page_fold(page, local);
@@ -187,7 +193,7 @@ static void notified_take(struct local *local, struct page *page)
 		return;
 	list_remove(&local->full[page->class], page);
 	if (page->used < page->formed || !full_insert(local, page))
-		queue_insert(local, page);
+		queue_insert(heap, local, page);
 }
 
 /* Takes the list of notified pages over, if there is one. */
@@ -202,7 +208,7 @@ static void told_take(struct local *local)
 	local->told = page;
 }
 
-bool fl_local_drain(struct local *local)
+bool fl_local_drain(const struct heap *heap, struct local *local)
 {
 	unsigned i;
 
@@ -218,7 +224,7 @@ bool fl_local_drain(struct local *local)
 		/* Off the list it stays NOTIFIED until it is its turn, so
 		 * nobody links it again meanwhile. */
 		local->told = page->notified_next;
-		notified_take(local, page);
+		notified_take(heap, local, page);
 	}
 	return false;
 }
@@ -232,29 +238,47 @@ bool fl_local_refill(struct heap *heap, struct local *local, unsigned class)
 		if (fl_page_fold(page, local) > 0)
 			return true;
 	}
-	fl_local_drain(local);
+	fl_local_drain(heap, local);
 	page = queue_fullest(local, class);
 	if (page == NULL)
 		return false;
 	list_remove(&local->queue[class], page);
-	if (!current_retire(local, class)) {
-		queue_insert(local, page);
+	if (!current_retire(heap, local, class)) {
+		queue_insert(heap, local, page);
 		return true;
 	}
 	current_set(local, page);
 	return true;
 }
 
-struct page *fl_local_tail(struct local *local, unsigned class)
+/* Whether the page has, beyond its free blocks, some to be had by a commit. */
+static bool has_more(const struct heap *heap, const struct page *page, bool tail)
+{
+	/* One that is NOTIFIED does not leave its context. */
+	if (remote_state(fl_load_relaxed(&page->remote)) == REMOTE_NOTIFIED ||
+		(page_holed(page) && fl_hole_pending(heap, page)))
+		return false;
+	return tail ? page->formed < page->capacity : page_holed(page);
+}
+
+struct page *fl_local_more(const struct heap *heap, struct local *local,
+	unsigned class, bool tail)
 {
 	struct page *page = local->current[class];
+	unsigned i;
 
-	if (page != &fl_page_none && page->formed < page->capacity)
+	if (page != &fl_page_none && has_more(heap, page, tail))
 		return page;
-	if (local->queue[class] == NULL)
-		return NULL;
-	page = local->queue[class]->prev;
-	return page->formed < page->capacity ? page : NULL;
+	page = local->queue[class];
+	/* Those without a free block are at the end. */
+	for (i = 0; page != NULL && i < CANDIDATES; i++) {
+		page = page->prev;
+		if (has_more(heap, page, tail))
+			return page;
+		if (page == local->queue[class])
+			break;
+	}
+	return NULL;
 }
 
 /* Links a page into its owner's `notified` list. */
@@ -291,7 +315,7 @@ void fl_local_notify(struct heap *heap, struct page *page)
 		if (!fl_cas_acq_rel(&page->remote, &word,
 			    remote_with(word, REMOTE_NOTIFIED)))
 			continue;
-		local = heap->locals[fl_load_relaxed(&page->owner)];
+		local = heap->locals[page_owner(page)];
 		state = lock_take(&local->lock);
 		notified_push(local, page);
 		lock_leave(&local->lock, state);
@@ -319,14 +343,15 @@ bool fl_local_untold(struct page *page)
 	return remote_state(fl_load_relaxed(&page->remote)) != REMOTE_NOTIFIED;
 }
 
-bool fl_local_salvage(struct local *local, unsigned class, uint32_t pass)
+bool fl_local_salvage(const struct heap *heap, struct local *local,
+	unsigned class, uint16_t pass)
 {
 	struct page *page = local->full[class];
 	uint64_t word;
 
-	if (page == NULL || page_seen(page, pass))
+	if (page == NULL || page->looked == pass)
 		return false;
-	page->seen = pass;
+	page->looked = pass;
 	fl_store_relaxed(&local->full[class], page->next);
 	word = fl_load_relaxed(&page->remote);
 	if (page->used == page->formed && remote_count(page, word) == 0)
@@ -334,29 +359,43 @@ bool fl_local_salvage(struct local *local, unsigned class, uint32_t pass)
 	list_remove(&local->full[class], page);
 	full_end(page);
 	fl_page_fold(page, local);
-	queue_insert(local, page);
+	queue_insert(heap, local, page);
 	return true;
 }
 
-void fl_local_front(struct local *local, struct page *page)
+void fl_local_settle(
+	const struct heap *heap, struct local *local, struct page *page)
 {
-	list_remove(&local->queue[page->class], page);
-	queue_insert(local, page);
+	if (page->place != PLACE_FULL || (!page_holed(page) &&
+			page_free_count(page) < page_worth(page)))
+		return;
+	list_remove(&local->full[page->class], page);
+	full_end(page);
+	queue_insert(heap, local, page);
 }
 
-bool fl_local_wake(struct local *local, struct page *page)
+void fl_local_front(
+	const struct heap *heap, struct local *local, struct page *page)
+{
+	list_remove(&local->queue[page->class], page);
+	queue_insert(heap, local, page);
+}
+
+bool fl_local_wake(
+	const struct heap *heap, struct local *local, struct page *page)
 {
 	if (page->place == PLACE_FULL) {
 		list_remove(&local->full[page->class], page);
 		full_end(page);
-		queue_insert(local, page);
 		/* A page of one block is empty as soon as it is not full. */
-		if (page->used > 0)
-			return false;
+		queue_insert(heap, local, page);
 	}
-	if (page->place != PLACE_QUEUE || page->used > 0 ||
-		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED)
+	if (page->place != PLACE_QUEUE || !page_empty(heap, page) ||
+		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED) {
+		if (page->place == PLACE_QUEUE)
+			page->wake = page_hole_blocks(heap, page);
 		return false;
+	}
 	fl_local_leave(local, page);
 	return true;
 }
@@ -371,6 +410,8 @@ struct local fl_local_none = {
  * the lock and finds it parked, and the other way round. */
 static void parked_set(struct heap *heap, struct local *local, bool parked)
 {
+	if (parked)
+		heap_changed(heap);
 	fl_store_relaxed(&heap->parked[local->index], parked);
 	heap->serving[local->index] = parked ? &fl_local_none : local;
 }

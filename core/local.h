@@ -3,7 +3,7 @@
 #ifndef CORE_LOCAL_H
 #define CORE_LOCAL_H
 
-#include "page.h"
+#include "hole.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -13,6 +13,12 @@ void fl_local_remove(struct local *local, struct page *page);
 /* The page, in TRANSIT and in no list, is the context's from here on: its
  * current one if the class has none, else queued. */
 void fl_local_join(struct heap *heap, struct local *local, struct page *page);
+
+/* A full page that a sweep has made holes in, or folded so much of that nobody
+ * is told any more, is queued: it can be allocated from, or committed into, and
+ * must be found empty. */
+void fl_local_settle(
+	const struct heap *heap, struct local *local, struct page *page);
 
 /* Takes the page out of its list: it is in TRANSIT and owned by nobody
  * afterwards.  The caller owns it and has drained, and if the page is full, it
@@ -25,19 +31,23 @@ void fl_local_leave(struct local *local, struct page *page);
  */
 bool fl_local_refill(struct heap *heap, struct local *local, unsigned class);
 
-/* A page of the class with an unformed tail; NULL if the context has none. */
-struct page *fl_local_tail(struct local *local, unsigned class);
+/* A page of the class with an unformed tail or (`tail` false) with a hole, that
+ * can be committed into; NULL if there is none among the few looked at. */
+struct page *fl_local_more(const struct heap *heap, struct local *local,
+	unsigned class, bool tail);
 
 /* Queues the full pages that others have freed enough blocks of, a few of them;
  * returns whether that was all. */
-bool fl_local_drain(struct local *local);
+bool fl_local_drain(const struct heap *heap, struct local *local);
 
 /* Queues one more full page of the class if it has a free block at all; each
  * page is looked at once in one pass.  Returns whether there may be more. */
-bool fl_local_salvage(struct local *local, unsigned class, uint32_t pass);
+bool fl_local_salvage(const struct heap *heap, struct local *local,
+	unsigned class, uint16_t pass);
 
 /* Puts a queued page where the next refill looks first. */
-void fl_local_front(struct local *local, struct page *page);
+void fl_local_front(
+	const struct heap *heap, struct local *local, struct page *page);
 
 /* A remote free has made a full page worth queueing: its owner is told, if it
  * is still that owner's full page. */
@@ -50,7 +60,8 @@ bool fl_local_untold(struct page *page);
 /* After the owner's free, when `used` has come down to `wake`: queues a full
  * page; returns whether an empty queued one has been taken out, in TRANSIT, for
  * the caller to release. */
-bool fl_local_wake(struct local *local, struct page *page);
+bool fl_local_wake(
+	const struct heap *heap, struct local *local, struct page *page);
 
 /* Others may work on the context's pages until it is unparked: its own calls
  * take the slow path, whose frees treat its pages as another's.  Does nothing

@@ -15,6 +15,9 @@
 #include "memory.h"
 #include "string.h"
 
+/* A decommit is regretted if the memory is wanted again so soon. */
+#define REGRET_EPOCHS 16
+
 struct local *fl_memory_calling(struct op *op)
 {
 	struct local *local = op->local;
@@ -226,6 +229,27 @@ void fl_memory_clear(struct op *op, uintptr_t base, size_t size)
 	op_rejoin(op);
 }
 
+/* Counts bytes of [base, end) that were given back a short while ago, and are
+ * about to be committed again. */
+static void regret_count(struct heap *heap, uintptr_t base, uintptr_t end)
+{
+	size_t bytes = 0;
+
+	while (base < end) {
+		uint16_t stamp = chunk_of(heap, base)->stamp[slice_of(base)];
+		uintptr_t next = align_down(base, SLICE_BYTES) + SLICE_BYTES;
+		uint16_t age = (heap_epoch(heap) - stamp) & STAMP_EPOCHS;
+
+		if (next > end)
+			next = end;
+		if ((stamp & STAMP_PURGED) && age <= REGRET_EPOCHS)
+			bytes += next - base;
+		base = next;
+	}
+	if (bytes > 0)
+		fl_add_relaxed(&heap->counters.regretted, bytes);
+}
+
 unsigned fl_memory_populate(
 	struct op *op, uintptr_t base, size_t size, bool fill)
 {
@@ -242,6 +266,7 @@ unsigned fl_memory_populate(
 		if (!(result & FALLOW_COMMIT_DONE))
 			return FALLOW_COMMIT_NO_MEMORY;
 		if (!populated) {
+			regret_count(op->heap, base, next);
 			fl_memory_mark(op->heap, base, next - base, true);
 			fl_memory_count(op->heap, next - base);
 		}

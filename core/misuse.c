@@ -67,6 +67,8 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 	if (addr - page->base >= fl_load_relaxed(&page->formed_end))
 		return false;
 	*kind = FALLOW_MISUSE_DOUBLE_FREE;
+	if (page_holed(page) && fl_hole_gone(op->heap, page, index))
+		return false;
 	if (page->kind == PAGE_SMALL) {
 		/* A page of the emergency pool is nobody's out here, whatever
 		 * it says. */
@@ -99,7 +101,7 @@ static void report_block(const struct heap *heap, struct fallow_misuse *report,
 		return;
 	/* A page of the emergency pool has an owner in there alone. */
 	if (map_find(heap, page->base) == page)
-		report->owner = fl_load_relaxed(&page->owner);
+		report->owner = page_owner(page);
 	if (page->kind == PAGE_SPAN) {
 		report->block = page->base;
 		report->block_size = page->span_size;

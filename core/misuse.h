@@ -4,7 +4,7 @@
 #define CORE_MISUSE_H
 
 #include "deferred.h"
-#include "page.h"
+#include "hole.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -29,7 +29,8 @@ __attribute__((cold)) bool fl_misuse_judge(struct op *op, uintptr_t addr,
 #pragma GCC visibility pop
 
 /* Whether there is any doubt that `addr` is a block in use of this page, which
- * is no span: what the fast paths ask before they ask the judge. */
+ * is no span and has no holes: what the hot path asks before it asks the
+ * judge. */
 static inline bool misuse_doubtful(
 	const struct heap *heap, const struct page *page, uintptr_t addr)
 {
@@ -48,6 +49,17 @@ static inline bool misuse_doubtful(
 		1)
 		return true;
 	return deferred_has(heap, page, (const void *)addr);
+}
+
+/* The same of a page that may have holes: memory that is not there is not
+ * touched. */
+static inline bool misuse_doubtful_holed(
+	const struct heap *heap, const struct page *page, uintptr_t addr)
+{
+	return FALLOW_CHECKS &&
+		((page_holed(page) &&
+			 fl_hole_gone(heap, page, page_index(page, addr))) ||
+			misuse_doubtful(heap, page, addr));
 }
 
 #endif

@@ -46,7 +46,7 @@ void fl_page_init(struct page *page, struct chunk *chunk, unsigned first,
 	page->kind = class_kind(class);
 	page->place = PLACE_NONE;
 	page->loose = 0;
-	fl_store_relaxed(&page->owner, FALLOW_NO_CONTEXT);
+	fl_store_relaxed(&page->owner, OWNER_NONE);
 	page->base = chunk->base + ((uintptr_t)first << FALLOW_SLICE_LOG2);
 	page->next = page->prev = NULL;
 	page->chunk = chunk;
@@ -54,6 +54,8 @@ void fl_page_init(struct page *page, struct chunk *chunk, unsigned first,
 	page->clean_from = 0;
 	page->committed = 0;
 	page->accounted = 0;
+	page->idle = 0;
+	page->swept_used = PAGE_DUE;
 	page->first_slice = (uint8_t)first;
 	page->slices = (uint8_t)slices;
 	/* Nobody has a block of it yet, so nobody else looks here. */

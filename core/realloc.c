@@ -118,7 +118,7 @@ static void *resize(struct fallow *heap, void *p, size_t size, unsigned flags,
 		return NULL;
 	page = page_find(op.heap, (uintptr_t)p);
 	if ((page == NULL || page->kind == PAGE_SPAN ||
-		    misuse_doubtful(op.heap, page, (uintptr_t)p)) &&
+		    misuse_doubtful_holed(op.heap, page, (uintptr_t)p)) &&
 		!fl_misuse_judge(&op, (uintptr_t)p, page, &kind)) {
 		fl_misuse(&op, kind, (uintptr_t)p, page);
 		return NULL;

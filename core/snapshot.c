@@ -25,7 +25,7 @@ static void item_sum(const struct heap *heap, const struct page *page,
 		sum->live += fl_load_relaxed(&page->span_size);
 		return;
 	}
-	used = fl_walk_used(page);
+	used = fl_walk_used(heap, page);
 	sum->pages++;
 	sum->blocks += used;
 	sum->live += (size_t)used * page->block_size;
@@ -108,6 +108,7 @@ static void counters_copy(
 	sum->no_memory = fl_load_relaxed(&counters->no_memory);
 	sum->misuses += fl_load_relaxed(&counters->misuses);
 	sum->refusals = fl_load_relaxed(&counters->refusals);
+	sum->regretted = fl_load_relaxed(&counters->regretted);
 }
 
 void fallow_snapshot(struct fallow *fallow, struct fallow_snapshot *snapshot)
@@ -150,7 +151,7 @@ static bool chunk_row(struct heap *heap, size_t number, unsigned class,
 		if (page->kind == PAGE_SPAN || page->class != class)
 			continue;
 		row->pages++;
-		row->blocks_used += fl_walk_used(page);
+		row->blocks_used += fl_walk_used(heap, page);
 		row->blocks_formed += fl_load_relaxed(&page->formed);
 		row->committed += fl_walk_committed(heap, page);
 	}
@@ -248,6 +249,7 @@ static void put_snapshot(
 	put_line(out, "decommitted total", sum->decommitted_total);
 	put_line(out, "no memory", sum->no_memory);
 	put_line(out, "refusals", sum->refusals);
+	put_line(out, "regretted", sum->regretted);
 	put_line(out, "failures", sum->failures);
 	put_line(out, "misuses", sum->misuses);
 	put_line(out, "remote frees", sum->remote_frees);

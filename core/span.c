@@ -28,7 +28,7 @@ static void span_init(struct page *span, struct run run, size_t size,
 {
 	/* A free that came too late to the page that was here may still look
 	 * at owner and remote, so there is no moment without them. */
-	fl_store_relaxed(&span->owner, FALLOW_NO_CONTEXT);
+	fl_store_relaxed(&span->owner, OWNER_NONE);
 	fl_store_relaxed(&span->remote, remote_word(REMOTE_TRANSIT, 0));
 	page_used_set(span, 0);
 	span->wake = UINT32_MAX;
@@ -67,7 +67,7 @@ static struct run run_take(
 	base = run.chunk->base + run.first * SLICE_BYTES;
 	if (fl_memory_populated(heap, base, size))
 		return run;
-	fl_chunk_give(heap, base, n);
+	fl_chunk_give(heap, base, n, heap_epoch(heap));
 	return (struct run){ NULL, 0 };
 }
 
@@ -93,7 +93,8 @@ static struct page *slices_take(
 	} else if (run.chunk != NULL) {
 		*tables = true;
 		fl_chunk_give(
-			heap, run.chunk->base + run.first * SLICE_BYTES, n);
+			heap, run.chunk->base + run.first * SLICE_BYTES, n,
+			heap_epoch(heap));
 	}
 	lock_leave(&heap->lock, state);
 	return span;
@@ -105,7 +106,8 @@ static void slices_give(struct heap *heap, struct page *span)
 	struct fl_port_state state = lock_take(&heap->lock);
 
 	span->chunk->heads &= ~slice_mask(span->first_slice, 1);
-	fl_chunk_give(heap, span->base, slices_of(span->span_size));
+	fl_chunk_give(heap, span->base, slices_of(span->span_size),
+		heap_epoch(heap));
 	lock_leave(&heap->lock, state);
 }
 
@@ -182,7 +184,7 @@ static void span_shrink(struct op *op, struct page *span, size_t size)
 	}
 	map_write(heap, rest, have - keep, NULL);
 	if (have > keep)
-		fl_chunk_give(heap, rest, have - keep);
+		fl_chunk_give(heap, rest, have - keep, heap_epoch(heap));
 	lock_leave(&heap->lock, state);
 	fl_memory_live(heap, size - span->span_size);
 	fl_store_relaxed(&span->span_size, size);
@@ -203,7 +205,7 @@ static bool slices_take_at(struct op *op, uintptr_t next, size_t more,
 	if (taken && (op->flags & FALLOW_NOWAIT) &&
 		!fl_memory_populated(heap, from, size)) {
 		if (more > 0)
-			fl_chunk_give(heap, next, more);
+			fl_chunk_give(heap, next, more, heap_epoch(heap));
 		taken = false;
 	}
 	lock_leave(&heap->lock, state);
@@ -226,7 +228,7 @@ static bool span_grow(
 		    FALLOW_COMMIT_DONE)) {
 		state = lock_take(&heap->lock);
 		if (more > 0)
-			fl_chunk_give(heap, next, more);
+			fl_chunk_give(heap, next, more, heap_epoch(heap));
 		lock_leave(&heap->lock, state);
 		return false;
 	}

@@ -70,12 +70,13 @@ size_t fl_walk_holes(const struct heap *heap, const struct page *page)
 			<< FALLOW_GRANULE_LOG2);
 }
 
-uint32_t fl_walk_used(const struct page *page)
+uint32_t fl_walk_used(const struct heap *heap, const struct page *page)
 {
 	uint32_t used = fl_load_relaxed(&page->used);
 	/* Pairs with remote_push(), though a count needs no more than itself. */
 	uint32_t remote =
-		remote_count(page, fl_load_acquire(&page->remote));
+		remote_count(page, fl_load_acquire(&page->remote)) +
+		page_hole_blocks(heap, page);
 
 	/* Between the two the owner may have folded, or freed the rest. */
 	return used > remote ? used - remote : 0;
@@ -143,10 +144,11 @@ static bool blocks_visit(const struct heap *heap, const struct page *page,
 			.base = page->base + (uintptr_t)i * page->block_size,
 			.size = page->block_size,
 			.block_size = page->block_size,
-			.owner = heap->shared ? FALLOW_NO_CONTEXT : page->owner,
+			.owner = heap->shared ? FALLOW_NO_CONTEXT : page_owner(page),
 		};
 
-		if (!block_set_has(&set, i) && !visit(arg, &item))
+		if (!block_set_has(&set, i) && !fl_hole_gone(heap, page, i) &&
+			!visit(arg, &item))
 			return false;
 	}
 	return true;
@@ -166,11 +168,11 @@ static bool heap_visit(const struct heap *heap, bool blocks,
 			.base = page->base,
 			.size = page_slices(page) * SLICE_BYTES,
 			.block_size = span ? page->span_size : page->block_size,
-			.used = span ? 1 : fl_walk_used(page),
+			.used = span ? 1 : fl_walk_used(heap, page),
 			.formed = span ? 1 : page->formed,
 			.capacity = span ? 1 : page->capacity,
 			.committed = fl_walk_committed(heap, page),
-			.owner = heap->shared ? FALLOW_NO_CONTEXT : page->owner,
+			.owner = heap->shared ? FALLOW_NO_CONTEXT : page_owner(page),
 		};
 
 		if (page_reserve(heap, page))

@@ -3,7 +3,7 @@
 #ifndef CORE_WALK_H
 #define CORE_WALK_H
 
-#include "page.h"
+#include "hole.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -15,8 +15,9 @@ struct page *fl_walk_next(const struct heap *heap, size_t *slice);
 size_t fl_walk_committed(const struct heap *heap, const struct page *page);
 size_t fl_walk_holes(const struct heap *heap, const struct page *page);
 
-/* Blocks in use of a page: without those in the remote word. */
-uint32_t fl_walk_used(const struct page *page);
+/* Blocks in use of a page: without those in the remote word, and those that a
+ * hole makes unusable. */
+uint32_t fl_walk_used(const struct heap *heap, const struct page *page);
 
 /*
  * Sets a bit for each free block of a page, of at most BLOCKS_MAX.  Returns

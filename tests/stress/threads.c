@@ -52,8 +52,9 @@ struct stress {
 	struct rig *rig;
 	struct worker workers[THREADS];
 	/* So many of 256 steps pass a block on; go offline; collect; look;
-	 * park. */
+	 * park; sweep or reclaim. */
 	unsigned pass_rate, offline_rate, collect_rate, look_rate, park_rate;
+	unsigned sweep_rate;
 	/* Workers below this only allocate and pass; the others only take and
 	 * free.  0: all do all. */
 	unsigned producers;
@@ -149,6 +150,18 @@ static void park(struct worker *worker)
 		fallow_unpark(oracle->heap);
 }
 
+/* Sweeps, a few pages or all of them, or reclaims at some level. */
+static void sweep(struct worker *worker)
+{
+	struct fallow *heap = worker->oracle.heap;
+	unsigned n = test_random(&worker->random) % 8;
+
+	if (n >= FALLOW_RECLAIM_HOLD && n <= FALLOW_RECLAIM_SPLIT)
+		fallow_reclaim(heap, n);
+	else
+		fallow_sweep(heap, n == 7 ? 10 : SIZE_MAX);
+}
+
 /* One step of one worker, as its part is. */
 static void worker_step(struct worker *worker)
 {
@@ -178,8 +191,11 @@ static void worker_step(struct worker *worker)
 		park(worker);
 	if (chance(worker, stress->collect_rate))
 		fallow_collect(oracle->heap);
+	if (chance(worker, stress->sweep_rate))
+		sweep(worker);
 	if (chance(worker, stress->look_rate))
 		look(worker);
+	__atomic_fetch_add(&stress->rig->sim.ticks, 1, __ATOMIC_RELAXED);
 }
 
 static void *worker_run(void *arg)
@@ -204,12 +220,18 @@ static struct stress *stress_begin(
 
 	if (!stress)
 		must(1, "calloc");
-	stress->rig = rig_begin(provider_class, window, THREADS);
+	stress->rig = rig_prepare(provider_class, window, THREADS);
+	/* All threads together make as many steps in an epoch. */
+	sim_clock(&stress->rig->sim);
+	stress->rig->config.epoch_ticks = 40;
+	stress->rig->config.floor_epochs = 8;
+	CHECK_EQUAL(rig_init(stress->rig), FALLOW_OK);
 	stress->rig->sim.dirty_rate = 32;
 	stress->pass_rate = 64;
 	stress->offline_rate = 1;
 	stress->collect_rate = 1;
 	stress->look_rate = 1;
+	stress->sweep_rate = 4;
 	stress->steps = 1200;
 	for (unsigned i = 0; i < THREADS; i++) {
 		struct worker *worker = &stress->workers[i];
@@ -345,6 +367,21 @@ static void test_threads_parked(void)
 	run(stress, 4);
 }
 
+/* Everybody sweeps everybody all the time, and much is refused. */
+static void test_threads_sweep(void)
+{
+	struct stress *stress = stress_begin(FALLOW_CLASS_WINDOW, 512 * MIB);
+
+	for (unsigned i = 0; i < THREADS; i++)
+		stress->workers[i].oracle.size_max = 40 * KIB;
+	stress->sweep_rate = 60;
+	stress->park_rate = 20;
+	stress->offline_rate = 4;
+	stress->pass_rate = 120;
+	stress->rig->sim.refuse_range_rate = 40;
+	run(stress, 4);
+}
+
 /* Memory runs out in all threads at once. */
 static void test_threads_exhausted(void)
 {
@@ -374,6 +411,7 @@ const struct test tests[] = {
 	{ "threads_producers", test_threads_producers },
 	{ "threads_offline", test_threads_offline },
 	{ "threads_parked", test_threads_parked },
+	{ "threads_sweep", test_threads_sweep },
 	{ "threads_exhausted", test_threads_exhausted },
 	{ "threads_short_lives", test_threads_short_lives },
 	{ NULL, NULL },

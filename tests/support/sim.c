@@ -448,6 +448,31 @@ static void sim_discard(void *ctx, struct fallow_range *ranges, size_t n)
 	}
 }
 
+static uint64_t sim_now(void *ctx)
+{
+	struct sim *sim = ctx;
+
+	call_begin(sim, SIM_NOW, 0, 0);
+	call_during(sim, SIM_NOW, 0);
+	/* Threads may move it. */
+	return __atomic_load_n(&sim->ticks, __ATOMIC_RELAXED);
+}
+
+static void sim_wanted(void *ctx, uint64_t ticks)
+{
+	struct sim *sim = ctx;
+
+	call_begin(sim, SIM_WANTED, 0, 0);
+	call_during(sim, SIM_WANTED, 0);
+	__atomic_store_n(&sim->wanted_ticks, ticks, __ATOMIC_RELAXED);
+}
+
+void sim_clock(struct sim *sim)
+{
+	sim->provider.now = sim_now;
+	sim->provider.sweep_wanted = sim_wanted;
+}
+
 /* Fills in the functions that the class has. */
 static void provider_fill(
 	struct sim *sim, enum fallow_provider_class provider_class)

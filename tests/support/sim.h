@@ -44,6 +44,8 @@ enum sim_call {
 	SIM_RESERVE,
 	SIM_RELEASE,
 	SIM_DISCARD,
+	SIM_NOW,
+	SIM_WANTED,
 	SIM_CALLS,
 };
 
@@ -70,6 +72,8 @@ struct sim {
 	size_t budget;
 	/* So many commits in 256 return dirty memory. */
 	unsigned dirty_rate;
+	/* What the clock shows: see sim_clock(). */
+	uint64_t ticks;
 	/* Runs inside each call, after the checks and before any effect. */
 	void (*during)(struct sim *sim, enum sim_call call);
 	void *during_arg;
@@ -86,6 +90,7 @@ struct sim {
 	uint64_t made[SIM_CALLS];
 	uint64_t refused;
 	uint64_t refused_ranges;
+	uint64_t wanted_ticks; /* as the last sweep_wanted() said */
 	size_t committed;
 	size_t committed_peak;
 	unsigned violations;
@@ -126,6 +131,10 @@ void sim_begin(struct sim *sim, enum fallow_provider_class provider_class,
  * of the granule but for class flat. */
 void sim_begin_at(struct sim *sim, enum fallow_provider_class provider_class,
 	size_t window_size, size_t skew);
+
+/* Gives the provider a clock, which the test moves, and wants to be told when a
+ * sweep becomes useful; before the heap begins. */
+void sim_clock(struct sim *sim);
 
 /* Class flat: what [offset, offset + size) of the arena is, is a region; the
  * bytes around it are fenced.  Returns its address. */

@@ -73,6 +73,13 @@ static void inner_run(struct fake *fake)
 		test_port.entry_irqs_on = true;
 		fallow_collect(&fake->rig->heap);
 	}
+	if (test_port_waits() && chance(fake, fake->sweep_rate)) {
+		test_port.entry_irqs_on = true;
+		if (n % 2)
+			fallow_sweep(&fake->rig->heap, n * 7);
+		else
+			fallow_reclaim(&fake->rig->heap, n / 2);
+	}
 	if (chance(fake, 8))
 		fallow_offline(&fake->rig->heap);
 	if (chance(fake, fake->park_rate))
@@ -155,7 +162,7 @@ static void fake_during(struct sim *sim, enum sim_call call)
 	fake->nesting--;
 }
 
-struct fake *fake_begin(enum fallow_provider_class provider_class,
+struct fake *fake_prepare(enum fallow_provider_class provider_class,
 	size_t window_size, unsigned contexts)
 {
 	struct fake *fake = calloc(1, sizeof(*fake));
@@ -176,6 +183,13 @@ struct fake *fake_begin(enum fallow_provider_class provider_class,
 	fake->random = test_seed;
 	fake->tables = fallow_table_bytes(
 		rig->sim.base, rig->sim.size, contexts * FAKE_LEVELS);
+	return fake;
+}
+
+void fake_init(struct fake *fake)
+{
+	struct rig *rig = fake->rig;
+
 	CHECK_EQUAL(rig_init(rig), FALLOW_OK);
 	rig->oracle.before = call_before;
 	rig->oracle.after = call_after;
@@ -184,6 +198,15 @@ struct fake *fake_begin(enum fallow_provider_class provider_class,
 	fake->inner.before = call_before;
 	fake->inner.after = call_after;
 	fake->inner.may_fail = true;
+}
+
+struct fake *fake_begin(enum fallow_provider_class provider_class,
+	size_t window_size, unsigned contexts)
+{
+	struct fake *fake =
+		fake_prepare(provider_class, window_size, contexts);
+
+	fake_init(fake);
 	return fake;
 }
 

@@ -39,8 +39,10 @@ struct fake {
 	unsigned migrate_rate;
 	unsigned handler_rate;
 	unsigned other_rate;
-	/* So many of 256 of those executions end by parking their context. */
+	/* So many of 256 of those executions end by parking their context; so
+	 * many sweep or reclaim, where they may wait. */
 	unsigned park_rate;
+	unsigned sweep_rate;
 	/* What is going on, and what went on. */
 	unsigned nesting;
 	/* Calls under way in which the heap may extend its tables. */
@@ -52,6 +54,11 @@ struct fake {
 
 /* As rig_prepare() and rig_init(), on the port as after a boot, with every
  * promise about contexts, locks and interrupts checked at every call. */
+struct fake *fake_prepare(enum fallow_provider_class provider_class,
+	size_t window_size, unsigned contexts);
+void fake_init(struct fake *fake);
+
+/* Both. */
 struct fake *fake_begin(enum fallow_provider_class provider_class,
 	size_t window_size, unsigned contexts);
 

@@ -13,6 +13,8 @@ static const char *const call_names[SIM_CALLS] = {
 	[SIM_RESERVE] = "reserve",
 	[SIM_RELEASE] = "release",
 	[SIM_DISCARD] = "discard",
+	[SIM_NOW] = "now",
+	[SIM_WANTED] = "sweep_wanted",
 };
 
 /* Fails the test for the first byte outside of every region that changed. */

@@ -110,7 +110,8 @@ void storm_sum(struct storm *storm)
 		counts->within += agent->within;
 	}
 	counts->operations +=
-		counts->collects + counts->offlines + counts->parks;
+		counts->collects + counts->sweeps + counts->offlines +
+		counts->parks;
 }
 
 void storm_print(const struct storm *storm, const char *name)
@@ -129,12 +130,14 @@ void storm_print(const struct storm *storm, const char *name)
 		(unsigned long long)counts->abandoned,
 		(unsigned long long)counts->adopted);
 	test_printf("%llu handler runs (%llu inside a call), %llu collects, "
-		    "%llu offline, %llu parked, %llu under pressure, "
+		    "%llu sweeps, %llu offline, %llu parked, "
+		    "%llu under pressure, "
 		    "%llu deferred (%llu in an NMI), %llu out of tokens, "
 		    "%llu of the reserve\n",
 		(unsigned long long)counts->handlers,
 		(unsigned long long)counts->within,
 		(unsigned long long)counts->collects,
+		(unsigned long long)counts->sweeps,
 		(unsigned long long)counts->offlines,
 		(unsigned long long)counts->parks,
 		(unsigned long long)counts->pressures,

@@ -157,6 +157,33 @@ void storm_collect(struct storm_agent *agent)
 	call_end(agent);
 }
 
+/* Sweeps, a few pages or all of them, at times as another epoch. */
+static void sweep(struct storm_agent *agent)
+{
+	size_t budget = once_in(agent, 2) ? SIZE_MAX : 1 + below(agent, 40);
+
+	storm_count(&agent->storm->counts.sweeps);
+	agent->doing = "sweep";
+	call_begin(agent, 0);
+	if (once_in(agent, 2))
+		fallow_tick(agent->oracle.heap);
+	fallow_sweep(agent->oracle.heap, budget);
+	call_end(agent);
+}
+
+/* Reclaims, at any level: the others are asked. */
+static void reclaim(struct storm_agent *agent)
+{
+	enum fallow_reclaim_level level = FALLOW_RECLAIM_HOLD +
+		(enum fallow_reclaim_level)below(agent, 3);
+
+	storm_count(&agent->storm->counts.sweeps);
+	agent->doing = "reclaim";
+	call_begin(agent, 0);
+	fallow_reclaim(agent->oracle.heap, level);
+	call_end(agent);
+}
+
 /* Returns the word of a hot block that says whose it is. */
 static volatile uint64_t *hot_word(void *p)
 {
@@ -509,6 +536,15 @@ static void step_rare(struct storm_agent *agent, unsigned rate)
 	case 8:
 	case 9:
 		token_step(agent);
+		break;
+	case 10:
+	case 11:
+	case 12:
+	case 13:
+		sweep(agent);
+		break;
+	case 14:
+		reclaim(agent);
 		break;
 	default:
 		break;

@@ -297,6 +297,7 @@ static void test_contexts_beyond(void)
 	void *p;
 
 	CHECK(oracle_alloc(&rig->oracle, 100, 0));
+	CHECK(oracle_alloc(&rig->oracle, 3 * MIB, 0));
 	test_port.context = beyond;
 	CHECK(fallow_alloc(&rig->heap, 100) == NULL);
 	CHECK_EQUAL(rig->misuses, 1);
@@ -307,8 +308,13 @@ static void test_contexts_beyond(void)
 	CHECK(p == NULL);
 	fallow_free(&rig->heap, (void *)rig->oracle.blocks[0].base);
 	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_BAD_CONTEXT);
+	/* What was never set looks like this. */
+	test_port.context = UINT32_MAX;
+	rig->misuse.kind = 0;
+	fallow_free(&rig->heap, (void *)rig->oracle.blocks[1].base);
+	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_BAD_CONTEXT);
 	rig->misuses_expected = rig->misuses;
-	CHECK(rig->misuses >= 2);
+	CHECK(rig->misuses >= 3);
 	test_port.context = 1;
 	CHECK(oracle_alloc(&rig->oracle, 100, 0));
 	fake_end(fake);

@@ -319,7 +319,7 @@ static void step_give(struct model *model)
 		n++;
 	}
 	if (n > 0)
-		fl_chunk_give(model->heap, addr_of(slice), n);
+		fl_chunk_give(model->heap, addr_of(slice), n, 1);
 }
 
 /* Claims what can be, of one chunk, and returns some of it empty. */
@@ -428,11 +428,11 @@ static void test_chunk_warm_first(void)
 	CHECK(run.chunk == &model->chunks[1]);
 	model->chunks[1].populated[20] = 1;
 	model->chunks[1].populated[21] = 0x8000;
-	fl_chunk_give(model->heap, model->chunks[1].base, 32);
+	fl_chunk_give(model->heap, model->chunks[1].base, 32, 1);
 	CHECK_EQUAL(model->chunks[1].warm, (uint32_t)3 << 20);
 	run = fl_chunk_take(model->heap, 2);
 	CHECK(run.chunk == &model->chunks[1] && run.first == 20);
-	fl_chunk_give(model->heap, model->chunks[1].base + 20 * SLICE_BYTES, 2);
+	fl_chunk_give(model->heap, model->chunks[1].base + 20 * SLICE_BYTES, 2, 1);
 	/* Three are not warm: the best fit. */
 	run = fl_chunk_take(model->heap, 3);
 	CHECK(run.chunk == &model->chunks[0] && run.first == 0);
@@ -455,7 +455,7 @@ static void test_chunk_across(void)
 	CHECK(run.chunk == &model->chunks[0] && run.first == 20);
 	CHECK_EQUAL(model->heap->bin_bits, 0);
 	fl_chunk_give(model->heap, run.chunk->base + run.first * SLICE_BYTES,
-		12 + 64 + 8);
+		12 + 64 + 8, 1);
 	run = fl_chunk_take_run(model->heap, 40, CHUNK_BYTES);
 	CHECK(run.chunk == &model->chunks[1] && run.first == 0);
 	for (size_t align = CHUNK_BYTES * 2048; align != 0; align *= 2) {
@@ -492,10 +492,10 @@ static void test_chunk_bin_order(void)
 		run = fl_chunk_take(model->heap, 8);
 		CHECK(run.chunk == &model->chunks[i]);
 	}
-	fl_chunk_give(model->heap, model->chunks[2].base, 8);
-	fl_chunk_give(model->heap, model->chunks[0].base, 8);
+	fl_chunk_give(model->heap, model->chunks[2].base, 8, 1);
+	fl_chunk_give(model->heap, model->chunks[0].base, 8, 1);
 	model->chunks[3].populated[0] = 1;
-	fl_chunk_give(model->heap, model->chunks[3].base, 8);
+	fl_chunk_give(model->heap, model->chunks[3].base, 8, 1);
 	CHECK(model->heap->bins[8] == &model->chunks[3]);
 	CHECK(model->chunks[3].next == &model->chunks[2]);
 	CHECK(model->chunks[2].next == &model->chunks[0]);

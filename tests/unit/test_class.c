@@ -192,7 +192,7 @@ static void test_class_offline(void)
 	CHECK(local->current[CLASS] == &fl_page_none);
 	CHECK(local->queue[CLASS] == NULL && local->full[CLASS] == NULL);
 	CHECK_EQUAL(page->place, PLACE_ABANDONED);
-	CHECK_EQUAL(page->owner, FALLOW_NO_CONTEXT);
+	CHECK_EQUAL(page->owner, OWNER_NONE);
 	CHECK_EQUAL(page->frozen, 64);
 	CHECK_EQUAL(remote_state(page->remote), REMOTE_ABANDONED);
 	CHECK(white_page(rig, blocks[64]) == NULL);
@@ -382,7 +382,7 @@ static void test_class_open_refused(void)
 	struct op op = white_op(rig, 0);
 	CHECK(fl_memory_populate(&op, there, SLICE_BYTES, false));
 	op_drop(&op);
-	fl_chunk_give(heap, run.chunk->base, CHUNK_SLICES);
+	fl_chunk_give(heap, run.chunk->base, CHUNK_SLICES, 1);
 	white_check(rig);
 	rig->sim.refuse_from = rig->sim.calls + 1;
 	block = fallow_alloc(&rig->heap, SLICE_BYTES);
@@ -402,7 +402,7 @@ static void test_class_open_tables(void)
 	struct heap *heap = white_heap(rig);
 	struct run run = white_slices(rig, CHUNK_SLICES);
 
-	fl_chunk_give(heap, run.chunk->base, CHUNK_SLICES);
+	fl_chunk_give(heap, run.chunk->base, CHUNK_SLICES, 1);
 	/* As if another call kept all of it. */
 	heap->kept = (size_t)1 << 40;
 	CHECK(take_flags(rig, 0, FALLOW_NOWAIT) == NULL);

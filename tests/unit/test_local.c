@@ -97,7 +97,7 @@ static void test_local_leave(void)
 
 	CHECK(local->queue[CLASS] == c);
 	fl_local_leave(local, b);
-	CHECK_EQUAL(b->owner, FALLOW_NO_CONTEXT);
+	CHECK_EQUAL(b->owner, OWNER_NONE);
 	CHECK_EQUAL(remote_state(b->remote), REMOTE_TRANSIT);
 	CHECK_EQUAL(b->place, PLACE_NONE);
 	CHECK(c->next == a && a->next == c && a->prev == c);
@@ -164,18 +164,18 @@ static void test_local_tail(void)
 	struct page *tail = white_page_new(rig, CLASS);
 	struct page *other;
 
-	CHECK(fl_local_tail(local, CLASS) == NULL);
+	CHECK(fl_local_more(white_heap(rig), local, CLASS, true) == NULL);
 	fl_local_join(heap, local, tail);
-	CHECK(fl_local_tail(local, CLASS) == tail);
+	CHECK(fl_local_more(white_heap(rig), local, CLASS, true) == tail);
 	other = joined(rig, 10);
 	CHECK(fl_local_refill(heap, local, CLASS));
 	CHECK(local->current[CLASS] == other);
 	CHECK_EQUAL(tail->place, PLACE_QUEUE);
-	CHECK(fl_local_tail(local, CLASS) == tail);
+	CHECK(fl_local_more(white_heap(rig), local, CLASS, true) == tail);
 	joined(rig, 63);
-	CHECK(fl_local_tail(local, CLASS) == tail);
+	CHECK(fl_local_more(white_heap(rig), local, CLASS, true) == tail);
 	fl_local_leave(local, tail);
-	CHECK(fl_local_tail(local, CLASS) == NULL);
+	CHECK(fl_local_more(white_heap(rig), local, CLASS, true) == NULL);
 	rig_end_now(rig, true);
 }
 
@@ -191,14 +191,14 @@ static void test_local_wake_eighth(void)
 	for (uint32_t i = 0; i < 8; i++)
 		own_free(rig, page, i);
 	CHECK_EQUAL(page->used, page->wake);
-	CHECK(!fl_local_wake(local, page));
+	CHECK(!fl_local_wake(white_heap(rig), local, page));
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	CHECK_EQUAL(remote_state(page->remote), REMOTE_OWNED);
 	CHECK(local->full[CLASS] == NULL && local->queue[CLASS] == page);
 	CHECK_EQUAL(page->wake, 0);
 	for (uint32_t i = 8; i < 64; i++)
 		own_free(rig, page, i);
-	CHECK(fl_local_wake(local, page));
+	CHECK(fl_local_wake(white_heap(rig), local, page));
 	CHECK_EQUAL(page->place, PLACE_NONE);
 	CHECK_EQUAL(remote_state(page->remote), REMOTE_TRANSIT);
 	CHECK(local->queue[CLASS] == NULL);
@@ -245,7 +245,7 @@ static void test_local_notify(void)
 	CHECK_EQUAL(page->place, PLACE_FULL);
 	CHECK(!lock_held(&local->lock));
 	white_check(rig);
-	fl_local_drain(local);
+	fl_local_drain(white_heap(rig), local);
 	CHECK(local->notified == NULL);
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	CHECK_EQUAL(page->used, 64 - 12);
@@ -292,7 +292,7 @@ static void test_local_notified_late(void)
 	CHECK_EQUAL(remote_state(page->remote), REMOTE_NOTIFIED);
 	for (uint32_t i = 8; i < 16; i++)
 		own_free(rig, page, i);
-	CHECK(!fl_local_wake(local, page));
+	CHECK(!fl_local_wake(white_heap(rig), local, page));
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	CHECK_EQUAL(remote_state(page->remote), REMOTE_NOTIFIED);
 	white_check(rig);
@@ -300,7 +300,7 @@ static void test_local_notified_late(void)
 		own_free(rig, page, i);
 	/* Nothing left but what the word holds. */
 	CHECK_EQUAL(page->used, 8);
-	fl_local_drain(local);
+	fl_local_drain(white_heap(rig), local);
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	CHECK_EQUAL(page->used, 0);
 	CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
@@ -320,10 +320,10 @@ static void test_local_wake_notified_stays(void)
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	page->remote = remote_word(REMOTE_NOTIFIED, 0);
 	local->notified = page;
-	CHECK(!fl_local_wake(local, page));
+	CHECK(!fl_local_wake(white_heap(rig), local, page));
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
-	fl_local_drain(local);
-	CHECK(fl_local_wake(local, page));
+	fl_local_drain(white_heap(rig), local);
+	CHECK(fl_local_wake(white_heap(rig), local, page));
 	rig_end_now(rig, true);
 }
 
@@ -381,7 +381,7 @@ static void test_local_notify_window_full(void)
 	notify_begin(rig, page);
 	for (uint32_t i = 8; i < 16; i++)
 		own_free(rig, page, i);
-	CHECK(!fl_local_wake(local, page));
+	CHECK(!fl_local_wake(white_heap(rig), local, page));
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	white_pop(local->current[CLASS], 64);
 	CHECK(fl_local_refill(heap, local, CLASS));
@@ -397,7 +397,7 @@ static void test_local_notify_window_full(void)
 	for (uint32_t i = 0; i < 9; i++)
 		other_free(rig, page, i);
 	CHECK_OR_RETURN(page->notified_next != page);
-	fl_local_drain(local);
+	fl_local_drain(white_heap(rig), local);
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	CHECK_EQUAL(page->used, 64 - 9);
 	white_check(rig);
@@ -414,7 +414,8 @@ static void test_local_notify_window_trim(void)
 	for (uint32_t i = 8; i < 64; i++) {
 		own_free(rig, page, i);
 		if (page->used == page->wake)
-			CHECK(!fl_local_wake(local_of(rig), page));
+			CHECK(!fl_local_wake(
+				white_heap(rig), local_of(rig), page));
 	}
 	fallow_collect(&rig->heap);
 	CHECK_OR_RETURN(map_find(white_heap(rig), page->base) == page);
@@ -445,7 +446,7 @@ static void test_local_drain_some(void)
 	for (unsigned i = 0; i < 20; i++)
 		for (uint32_t j = 0; j < 8; j++)
 			other_free(rig, pages[i], j);
-	fl_local_drain(local_of(rig));
+	fl_local_drain(white_heap(rig), local_of(rig));
 	for (unsigned i = 0; i < 20; i++) {
 		queued += pages[i]->place == PLACE_QUEUE;
 		other_free(rig, pages[i], 8);
@@ -453,7 +454,7 @@ static void test_local_drain_some(void)
 	CHECK_EQUAL(queued, 16);
 	CHECK(local_of(rig)->notified == NULL);
 	white_check(rig);
-	fl_local_drain(local_of(rig));
+	fl_local_drain(white_heap(rig), local_of(rig));
 	for (unsigned i = 0; i < 20; i++)
 		CHECK_EQUAL(pages[i]->place, PLACE_QUEUE);
 	white_check(rig);

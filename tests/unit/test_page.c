@@ -31,7 +31,7 @@ static void test_page_init(void)
 		CHECK_EQUAL(page->base,
 			page->chunk->base + page->first_slice * SLICE_BYTES);
 		CHECK_EQUAL(remote_state(page->remote), REMOTE_TRANSIT);
-		CHECK_EQUAL(page->owner, FALLOW_NO_CONTEXT);
+		CHECK_EQUAL(page->owner, OWNER_NONE);
 		CHECK(page_pop(page, &clean) == NULL && !clean);
 		CHECK(!fl_page_form(white_heap(rig), page));
 		CHECK(fl_page_extent(page) % GRANULE_BYTES == 0);

@@ -77,7 +77,7 @@ static void test_span_alloc(void)
 	CHECK_EQUAL(span->kind, PAGE_SPAN);
 	CHECK_EQUAL(span->span_size, SIZE);
 	CHECK_EQUAL(span->base, (uintptr_t)p);
-	CHECK_EQUAL(span->owner, FALLOW_NO_CONTEXT);
+	CHECK_EQUAL(span->owner, OWNER_NONE);
 	CHECK_EQUAL(page_slices(span), 10);
 	CHECK_EQUAL(mapped(rig, p, span), 10);
 	CHECK_EQUAL(span->chunk->heads, slice_mask(span->first_slice, 1));
@@ -270,7 +270,7 @@ static void test_span_tables(void)
 	struct heap *heap = white_heap(rig);
 	struct run run = white_slices(rig, CHUNK_SLICES);
 
-	fl_chunk_give(heap, run.chunk->base, CHUNK_SLICES);
+	fl_chunk_give(heap, run.chunk->base, CHUNK_SLICES, 1);
 	heap->kept = (size_t)1 << 40;
 	CHECK(take_flags(rig, SIZE, 16, FALLOW_NOWAIT) == NULL);
 	white_check(rig);

@@ -47,7 +47,7 @@ extern "C" {
  * A heap.  The embedder owns its storage, which must stay where it is from
  * fallow_init() to fallow_fini(); what is inside is fallow's.
  */
-#define FALLOW_HEAP_BYTES 4096
+#define FALLOW_HEAP_BYTES 4224
 struct fallow {
 	__attribute__((aligned(64))) unsigned char opaque[FALLOW_HEAP_BYTES];
 };
@@ -176,7 +176,24 @@ struct fallow_config {
 	/* Any number that an attacker cannot guess, or 0: mixed into what
 	 * marks free blocks. */
 	uint64_t secret;
+	/* The least time between two epochs of sweeps, in ticks of the
+	 * provider's clock; 0: FALLOW_EPOCH_TICKS, which is 100 ms of a clock
+	 * of nanoseconds. */
+	uint64_t epoch_ticks;
+	/* Free bytes that a sweep leaves if they were used of late; 0:
+	 * FALLOW_FLOOR_BYTES, but at most 1/64 of what was handed over;
+	 * FALLOW_FLOOR_NONE: nothing. */
+	size_t floor_bytes;
+	/* How many epochs without use they stay; 0: FALLOW_FLOOR_EPOCHS; at
+	 * most FALLOW_FLOOR_EPOCHS_MAX. */
+	uint32_t floor_epochs;
 };
+
+#define FALLOW_EPOCH_TICKS ((uint64_t)100000000)
+#define FALLOW_FLOOR_BYTES ((size_t)4 << 20)
+#define FALLOW_FLOOR_NONE SIZE_MAX
+#define FALLOW_FLOOR_EPOCHS 256
+#define FALLOW_FLOOR_EPOCHS_MAX 16384
 
 /*
  * Makes *heap a heap with no memory but its tables.
@@ -266,15 +283,15 @@ void *fallow_realloc_flags(
 /*
  * Frees a block; NULL does nothing.  It never needs memory.
  * Misuse: DOUBLE_FREE, FOREIGN, INTERIOR, UNFORMED.
- * Context: any but an NMI.  Calls: none.
+ * Context: any but an NMI.  Calls: sweep_wanted.
  */
 void fallow_free(struct fallow *heap, void *p);
 
 /*
  * Frees a block where fallow_free() is not legal: puts it by with one
- * compare-and-swap, and the next call that can frees it: an allocation that
- * takes the slow path (but for NOWAIT ones), a collect, an offline, the heap's
- * end.  Until then it is a block in use to fallow_walk(), fallow_check() and
+ * compare-and-swap, and the next call that can frees it: an allocation in a
+ * task that takes the slow path (but for NOWAIT ones), a sweep or reclaim, an
+ * offline, the heap's end.  Until then it is a block in use to fallow_walk(), fallow_check() and
  * the snapshot, which also says how many there are.
  * Misuse: as fallow_free(), noticed here, reported where the block would have
  * been freed; of more than four between two such calls only the counter tells.
@@ -351,12 +368,45 @@ size_t fallow_good_size(size_t size) __attribute__((const));
 bool fallow_owns(struct fallow *heap, const void *p);
 
 /*
- * Gives back what holds no block: frees of other contexts are taken in, pages
- * without a block, of this context and of parked ones, are released, committed
- * free slices are decommitted or released to the provider.
- * Returns: the bytes given back to the provider.
+ * Gives back memory that has not been used for a while: to be called from an
+ * idle loop or a thread, and again when it says.  It goes over the pages of
+ * this context, of parked ones and of none, and the free slices: pages without
+ * a block in use, granules between blocks in use, committed tails.  What was
+ * used of late stays (struct fallow_config: the floor); everything that is not
+ * used any more has gone floor_epochs later.
+ * `budget`: pages to look at, at most.
+ * Returns: ticks of the provider's clock until a sweep can be of use again (1
+ * if the budget was spent, if there is no clock, or where interrupts are off);
+ * 0: nothing is left to be given back before the context is used again.
+ * Context: task.  Calls: decommit, release, discard, now.
+ */
+uint64_t fallow_sweep(struct fallow *heap, size_t budget);
+
+/* Without a clock: the next sweep begins an epoch, whichever context makes it.
+ * (The context that began the last one does so with every sweep.)
+ * Context: any. */
+void fallow_tick(struct fallow *heap);
+
+enum fallow_reclaim_level {
+	/* Whatever is not in the floor, though it was used just now. */
+	FALLOW_RECLAIM_HOLD = 1,
+	/* The floor too. */
+	FALLOW_RECLAIM_FLOOR,
+	/* Also what splits large mappings. */
+	FALLOW_RECLAIM_SPLIT,
+};
+
+/*
+ * Gives back now what holds no block, as far as the level says, of the same
+ * pages as fallow_sweep().  Other contexts that run are asked to part with
+ * theirs: they do so in their next allocations that take the slow path, and
+ * the next sweep or reclaim gives it back.
+ * Returns: the bytes given back.
  * Context: task.  Calls: decommit, release, discard.
  */
+size_t fallow_reclaim(struct fallow *heap, enum fallow_reclaim_level level);
+
+/* fallow_reclaim() at level FALLOW_RECLAIM_FLOOR. */
 size_t fallow_collect(struct fallow *heap);
 
 /*
@@ -365,7 +415,7 @@ size_t fallow_collect(struct fallow *heap);
  * handler on its CPU takes meanwhile is handed on too, or stays where it is if
  * the thread that makes this call moves to another CPU in the middle of it.
  * Context: any.  Time: proportional to its pages, with interrupts masked for no
- * more than one of them.  Calls: none.
+ * more than one of them.  Calls: sweep_wanted.
  */
 void fallow_offline(struct fallow *heap);
 
@@ -375,7 +425,7 @@ void fallow_offline(struct fallow *heap);
  * be called before a CPU idles or a thread blocks; what it frees meanwhile, in
  * a handler, is freed as by another context.  In the model SINGLE it does
  * nothing.
- * Context: any.  Time: constant.  Calls: none.
+ * Context: any.  Time: constant.  Calls: sweep_wanted.
  */
 void fallow_park(struct fallow *heap);
 
@@ -457,6 +507,8 @@ struct fallow_snapshot {
 	uint64_t committed_total, decommitted_total;
 	/* Counters: commits and reserves that had no memory; ranges refused. */
 	uint64_t no_memory, refusals;
+	/* Counter: bytes committed again within 16 epochs of their decommit. */
+	uint64_t regretted;
 	/* Counters: allocations that returned NULL, but for products that
 	 * overflow; misuses seen. */
 	uint64_t failures, misuses;

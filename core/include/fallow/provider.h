@@ -182,8 +182,11 @@ struct fallow_provider {
 	 * runs backwards.  Context: any. */
 	uint64_t (*now)(void *ctx);
 
-	/* Optional.  A sweep has become useful again, `ticks` from now.
-	 * Context: any; interrupts as at the entry. */
+	/* Optional.  A sweep has become useful again, `ticks` from now, though
+	 * the last one said that nothing was left: a context was parked or went
+	 * offline, a block of such a one's page was freed, or one that was asked
+	 * for memory has handed some over.  Called once, until a sweep says so
+	 * again.  Context: any; interrupts as at the entry. */
 	void (*sweep_wanted)(void *ctx, uint64_t ticks);
 };
 
