@@ -10,6 +10,7 @@
 #   tests/misuse/*.c      host programs whose whole output is compared with
 #                         tests/misuse/*.expected
 #   tests/harness/*.c     the same, about the code that all other tests rely on
+#   tests/returns/*.c     a host program of `bench-return` alone
 #   tests/guest/*.c       images, linked with each board's start-up code; a name
 #                         that ends in _x86_64 or _aarch64 is of that CPU alone
 #
@@ -69,6 +70,7 @@ bench_hot_CONTEXTS := single preempt thread
 bench_cpus_MEMS := 64M
 bench_cpus_CPUS := 4
 bench_cpus_LIB := bare
+returns_LIB := bare
 
 # ---------------------------------------------------------------- flavours --
 
@@ -131,6 +133,7 @@ $(eval $(call flavour,x86_64-preempt-clang,x86_64,$(x86_64_CLANG),$(call bare,x8
 $(eval $(call flavour,x86_64-thread,x86_64,$(x86_64_CC),$(call bare,x86_64,THREAD) -O2))
 $(eval $(call flavour,aarch64-thread,aarch64,$(aarch64_CC),$(call bare,aarch64,THREAD) $(gcc_flags) -O2))
 $(eval $(call flavour,x86_64-nochecks,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_CHECKS=0))
+$(eval $(call flavour,x86_64-noholes,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_HOLES=0))
 $(eval $(call flavour,x86_64-slice12,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_SLICE_LOG2=12))
 $(eval $(call flavour,x86_64-template,x86_64,$(x86_64_CC),$(call bare,x86_64,IRQ) -O2 -DFALLOW_PORT_HEADER='"template/port.h"'))
 preempt_header := -DFALLOW_PREEMPT_HEADER='"template/preempt.h"'
@@ -176,8 +179,9 @@ PREEMPT_SRCS := $(sort $(wildcard tests/unit/preempt_*.c))
 STRESS_SRCS := $(sort $(wildcard tests/stress/*.c))
 EXPECT_SRCS := $(sort $(wildcard tests/misuse/*.c tests/harness/*.c))
 REPLAY_SRCS := $(wildcard tests/traces/replay_host.c)
+RETURNS_SRCS := $(sort $(wildcard tests/returns/*.c))
 $(eval $(call programs,host-gcc,$(UNIT_SRCS) $(STRESS_SRCS) $(EXPECT_SRCS) $(REPLAY_SRCS)))
-$(eval $(call programs,host-clang,$(UNIT_SRCS) $(REPLAY_SRCS)))
+$(eval $(call programs,host-clang,$(UNIT_SRCS) $(REPLAY_SRCS) $(RETURNS_SRCS)))
 $(eval $(call programs,host-single,$(UNIT_SRCS)))
 $(eval $(call programs,host-preempt,$(UNIT_SRCS) $(PREEMPT_SRCS)))
 $(eval $(call programs,host-tsan,$(STRESS_SRCS)))
@@ -279,7 +283,7 @@ guest_job = $(call job,guest,$(1) $(2) $(3) $(4) \
 mems_of = $(or $($(1)_MEMS),$(GUEST_MEMS))
 cpus_of = $(or $($(1)_CPUS),$(CPUS))
 GUEST_JOBS = $(foreach b,$(BOARDS), \
-	$(foreach n,$(filter-out replay fault,$(call guests_of,$($(b)_ARCH))), \
+	$(foreach n,$(filter-out replay fault returns,$(call guests_of,$($(b)_ARCH))), \
 	$(foreach p,$(call cpus_of,$(n)), \
 	$(foreach m,$(call mems_of,$(n)),$(call guest_job,$(b),$(n),$(m),,$(p)))) \
 	$(foreach c,$($(b)_MODELS), \
@@ -338,7 +342,8 @@ CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 	$(call check_job,readme,readme $(x86_64_CC) '$(x86_64_CLANG)') \
 	$(call check_job,runner,runner) \
 	$(foreach a,x86_64 aarch64, \
-		$(call check_job,stack $(a),stack $(a) '$($(a)_CC)'))
+		$(call check_job,stack $(a),stack $(a) '$($(a)_CC)') \
+		$(call check_job,hot $(a),hot $(a) '$($(a)_CC)'))
 
 # The image with a libc: PICOLIBC_IMAGES, PICOLIBC_JOBS.
 include tests/guest/picolibc.mk
@@ -430,6 +435,21 @@ bench-hot: $(foreach b,$(BOARDS),$(BUILD)/$(b)/bench_hot.elf \
 	@tests/bench hot $(HOT_LIMIT) $(hot_images)
 bench-cpus: $(foreach b,$(BOARDS),$(BUILD)/$(b)/bench_cpus.elf) ## instructions an operation, 4 CPUs beside one
 	@tests/bench cpus $(cpus_images)
+
+# Instructions are the clock of the machines, so that their figures repeat.
+# $(call returns_job,NAME): what tests/returns/pictures is told to run.
+returns_job = $(if $(filter host,$(1)),'host=$(RETURNS) samples','$(1)=$(call \
+	qemu,$(1),returns,$(or $(MEM),128M)) $(ICOUNT) -fw_cfg \
+	name=opt/fallow/args$(comma)string=samples')
+ifneq ($(filter bench-return,$(MAKECMDGOALS)),)
+$(foreach n,$(RETURN),$(if $(filter $(n),host $(BOARDS)),,$(error RETURN=$(n) \
+	is not there: RETURN= is some of host $(BOARDS))))
+endif
+RETURNS := $(BUILD)/host-clang/tests/returns/returns_host
+.PHONY: bench-return
+bench-return: $(RETURNS) $(foreach b,$(BOARDS),$(BUILD)/$(b)/returns.elf) ## how memory goes back: tables, and pictures in build/returns; RETURN=host
+	@tests/returns/pictures $(BUILD)/returns \
+		$(foreach n,$(or $(RETURN),host $(BOARDS)),$(call returns_job,$(n)))
 
 .PHONY: boots
 boots: $(BUILD)/$(BOARD)/fault.elf ## machines that a board refuses, faults that it reports: BOARD=
