@@ -17,7 +17,8 @@
  *   at[]      where each block is, so that none is lost or in two places
  *   holder[]  who may touch a page's record: its context, the one thread that
  *             has it in TRANSIT, heap->lock; touch() asserts it everywhere
- *   running   threads inside a call; when it is 0, quiet() checks all there is
+ *   running   threads inside a call; when all of them are outside every
+ *             context, quiet() checks all there is
  */
 #define NONE 15
 
@@ -100,6 +101,18 @@ byte turn, alive = (1 << THREADS) - 1, waiting;
 
 #define ONE(page) (1 << (page))
 #define BLOCK(page, index) at[(page) * BLOCKS + (index)]
+
+/* Threads inside a call that are outside every context.  A model that has them
+ * defines PROVIDER, and fl_page_commit() and fl_region_grow(), which leave the
+ * context and come back in any. */
+#ifndef PROVIDER
+#define AWAY 0
+#endif
+
+/* What fl_local_join() finds. */
+#ifndef NO_CURRENT
+#define NO_CURRENT (current[me] == NONE)
+#endif
 
 #define LOCKED_LOCAL (local_lock[me] == self + 1)
 
@@ -322,7 +335,7 @@ inline fl_local_join(page) {
 	d_step {
 		CHANGE(page, OWNED);
 		if
-		:: current[me] == NONE -> current_set(page)
+		:: NO_CURRENT -> current_set(page)
 		:: else -> queue_insert(page)
 		fi
 	}
@@ -891,6 +904,72 @@ inline fl_op_unpark() {
 	fi
 }
 
+/* p: a page of the context's with an unformed tail, or NONE. */
+inline fl_local_tail() {
+	d_step {
+		p = 0;
+		do
+		:: p == PAGES -> p = NONE; break
+		:: p < PAGES && formed[p] < BLOCKS &&
+			(current[me] == p || (queue[me] & ONE(p))) ->
+			touch(p);
+			break
+		:: else -> p++
+		od
+	}
+}
+
+#ifdef PROVIDER
+/* ok: a block more of page p can be had. */
+inline class_extend() {
+	ok = 0;
+	fl_local_tail();
+	if
+	:: p == NONE -> p = 0
+	:: else ->
+#ifndef BROKEN_STAYS
+		fl_local_leave(p);
+#endif
+#ifdef BROKEN_OWNED
+		owner[p] = me;
+#endif
+		fl_page_commit();
+		if
+		:: ok -> n = 1; fl_page_form(p)
+		:: else
+		fi;
+		fl_page_fold(p);
+		ok = ok || used[p] < formed[p];
+#ifndef BROKEN_STAYS
+		fl_local_join(p);
+#endif
+		p = 0
+	fi
+}
+
+/* ok: the context has a fresh page, of one block. */
+inline class_open() {
+	slices_take();
+	if
+	:: !ok -> fl_region_grow()
+	:: else ->
+		fl_page_commit();
+		if
+		:: ok -> n = 1; fl_page_form(p); fl_local_join(p); ok = 1
+		:: else ->
+#ifndef BROKEN_FORGOTTEN
+			fl_class_release(p)
+#endif
+		fi
+	fi;
+	p = 0
+}
+#else
+/* Whole pages are formed at once, in memory that was there. */
+inline class_extend() {
+	skip
+}
+
 inline class_open() {
 	slices_take();
 	if
@@ -898,6 +977,7 @@ inline class_open() {
 	:: else
 	fi
 }
+#endif
 
 inline fl_class_alloc() {
 	do
@@ -908,6 +988,10 @@ inline fl_class_alloc() {
 		fi;
 		if
 		:: !ok -> class_adopt()
+		:: else
+		fi;
+		if
+		:: !ok -> class_extend()
 		:: else
 		fi;
 		if
@@ -972,11 +1056,12 @@ inline offline_step() {
 	fi;
 	p = 0;
 	lock_leave(local_lock[me]);
-	do
-	:: !more || notified[me] != 0 -> break
-	:: else -> wait()
-	od;
-	waiting = 0;
+	/* Whoever tells of it goes on; another may take it in before this
+	 * thread looks again. */
+	if
+	:: more && notified[me] == 0 -> wait(); waiting = 0
+	:: else
+	fi;
 	more = 0
 }
 
@@ -1009,6 +1094,28 @@ inline parked_trim(context) {
 }
 
 /* ------------------------------------------------- what must be true -- */
+
+/* Page p is in a list that its state allows; n: blocks in its word. */
+inline page_listed() {
+	if
+	:: place[p] == ABANDONS ->
+		/* An empty one was released. */
+		assert(STATE(remote[p]) == ABANDONED && n < used[p])
+	:: place[p] == FULLS ->
+		/* One with enough free blocks is found again. */
+		assert(STATE(remote[p]) == NOTIFIED ||
+			(STATE(remote[p]) == FULL && n < WORTH));
+		assert(STATE(remote[p]) == NOTIFIED || used[p] > wake[p])
+	:: place[p] == QUEUE ->
+		assert(STATE(remote[p]) == OWNED ||
+			STATE(remote[p]) == NOTIFIED);
+		assert(used[p] < formed[p] || formed[p] < BLOCKS)
+	:: else ->
+		assert(place[p] == CURRENT);
+		assert(STATE(remote[p]) == OWNED ||
+			STATE(remote[p]) == NOTIFIED)
+	fi
+}
 
 inline page_quiet() {
 	/* Every block is where its page's words say. */
@@ -1055,29 +1162,18 @@ inline page_quiet() {
 	:: abandoned & ONE(p) -> q++; assert(owner[p] == NONE)
 	:: else
 	fi;
-	assert(q == 1);
 	assert(more == (STATE(remote[p]) == NOTIFIED));
+	/* But one that a call has while it is outside. */
+	j = AWAY > 0 && holder[p] >= TRANSIT_OF(0) && holder[p] < SLICES;
+	assert(q == 1 - j);
 	if
-	:: place[p] == ABANDONS ->
-		/* An empty one was released. */
-		assert(STATE(remote[p]) == ABANDONED && n < used[p])
-	:: place[p] == FULLS ->
-		/* One with enough free blocks is found again. */
-		assert(STATE(remote[p]) == NOTIFIED ||
-			(STATE(remote[p]) == FULL && n < WORTH));
-		assert(STATE(remote[p]) == NOTIFIED || used[p] > wake[p])
-	:: place[p] == QUEUE ->
-		assert(STATE(remote[p]) == OWNED ||
-			STATE(remote[p]) == NOTIFIED);
-		assert(used[p] < formed[p] || formed[p] < BLOCKS)
-	:: else ->
-		assert(place[p] == CURRENT);
-		assert(STATE(remote[p]) == OWNED ||
-			STATE(remote[p]) == NOTIFIED)
-	fi
+	:: j -> assert(STATE(remote[p]) == TRANSIT && owner[p] == NONE)
+	:: else -> page_listed()
+	fi;
+	j = 0
 }
 
-/* Nobody is inside a call. */
+/* Nobody is inside a context. */
 inline quiet() {
 	assert(!heap_lock);
 	for (p : 0 .. PAGES - 1) {
@@ -1123,7 +1219,7 @@ inline leave() {
 		word = 0; old = 0; new = 0; ok = 0; more = 0; me = NONE;
 		running--;
 		if
-		:: running == 0 -> quiet()
+		:: running == AWAY -> quiet()
 		:: else
 		fi
 	}
