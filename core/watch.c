@@ -62,7 +62,7 @@ static const char *const names[LOCK_KINDS] = {
  * heap->lock: at most 512 chunks looked at by a collect and 32 ranges of 32
  * slices each claimed there; a look into every bin is 33 times 4.
  * frames: 64 regions, of each a walk down and up 32 levels.
- * page tables: one table of 512 entries.
+ * page tables: the three tables of 512 entries on the way to a granule.
  */
 #define PAGE_BLOCKS (SLICE_BYTES / 16)
 static const uint32_t limits[LOCK_KINDS] = {
@@ -71,7 +71,7 @@ static const uint32_t limits[LOCK_KINDS] = {
 	[LOCK_LOCAL] = 17 * PAGE_BLOCKS + 256,
 	[LOCK_HEAP] = 512 + 32 * 32 + 33 * 4,
 	[LOCK_FRAMES] = 64 * 2 * 32,
-	[LOCK_TABLES] = 512 + 8,
+	[LOCK_TABLES] = 3 * 512 + 8,
 };
 
 /* What an embedder who has something to say it with replaces. */
