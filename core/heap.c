@@ -105,7 +105,8 @@ static enum fallow_status config_check(const struct fallow_config *config)
 	if (config->contexts == 0 || config->contexts > FALLOW_CONTEXTS_MAX)
 		return FALLOW_BAD_CONTEXTS;
 	if ((unsigned)config->misuse_policy > FALLOW_POLICY_STOP ||
-		config->reserve_bytes > RESERVE_MAX)
+		config->reserve_bytes > RESERVE_MAX ||
+		config->floor_epochs > FALLOW_FLOOR_EPOCHS_MAX)
 		return FALLOW_BAD_SETTING;
 	return FALLOW_OK;
 }

@@ -151,6 +151,12 @@ static void test_init_bad_setting(void)
 
 	rig->config.misuse_policy = 3;
 	init_refuses(rig, FALLOW_BAD_SETTING, "misuse_policy 3");
+	rig = prepare(FALLOW_CLASS_WINDOW);
+	rig->config.floor_epochs = FALLOW_FLOOR_EPOCHS_MAX + 1;
+	init_refuses(rig, FALLOW_BAD_SETTING, "floor_epochs too large");
+	rig = prepare(FALLOW_CLASS_WINDOW);
+	rig->config.floor_epochs = UINT32_MAX;
+	init_refuses(rig, FALLOW_BAD_SETTING, "floor_epochs -1");
 }
 
 static void test_init_window_unaligned(void)
