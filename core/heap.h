@@ -182,9 +182,9 @@ struct local {
 	 * other code can legally come back to the heap. */
 	uint32_t calling;
 	uint32_t reporting; /* of these, calls of the misuse hook */
-	/* The epoch in which the context was last swept to the end, and that in
-	 * which something of it was left for a later one. */
-	uint32_t swept, later;
+	/* The epoch in which the context last swept to the end, and that in
+	 * which its budget was spent on pages that it passed by, or 0. */
+	uint32_t swept, passed;
 	/* heap->request as it was last answered, and as it is being answered:
 	 * the same between two. */
 	uint32_t answered, answering;

@@ -62,6 +62,7 @@ struct sweep {
 	bool refused;
 	bool later;      /* something was left that a later sweep can have */
 	bool skipped;    /* pages were */
+	bool walk;       /* none is, for the last time it was too many */
 	struct batch batch;
 };
 
@@ -339,7 +340,8 @@ static bool page_skips(struct sweep *sweep, struct page *page)
 		return false;
 	if (sweep->thorough)
 		return !(page->swept_used & PAGE_SKIPPED);
-	if ((page->swept_used & PAGE_DUE) || sweep->epoch % SKIP_EPOCHS == 0)
+	if ((page->swept_used & PAGE_DUE) || sweep->walk ||
+		sweep->epoch % SKIP_EPOCHS == 0)
 		return false;
 	page->swept_used |= PAGE_SKIPPED;
 	sweep->skipped = true;
@@ -793,14 +795,23 @@ static uint64_t sweep_next(struct sweep *sweep, bool again)
 	struct heap *heap = sweep->op->heap;
 	struct local *local = sweep->op->local;
 
-	if (sweep_spent(sweep))
-		return 1;
-	local->swept = sweep->epoch;
+	/* Of an epoch that takes several calls, all of them count. */
 	if (sweep->later || fl_load_relaxed(&heap->sweeping.changed) ==
 			sweep->epoch)
 		fl_store_relaxed(&heap->sweeping.later, sweep->epoch);
+	if (sweep_spent(sweep)) {
+		if (sweep->skipped)
+			local->passed = sweep->epoch;
+		return 1;
+	}
+	local->swept = sweep->epoch;
+	/* Pages that a call passed by and had no budget left to walk are walked
+	 * in the next epoch, if this one would be the last. */
+	if (fl_load_relaxed(&heap->sweeping.later) == sweep->epoch ||
+		local->passed != sweep->epoch)
+		local->passed = 0;
 	/* What came after a sweep in the same epoch is seen by the next. */
-	if (sweep->later || again ||
+	if (again || local->passed != 0 ||
 		fl_load_relaxed(&heap->sweeping.later) == sweep->epoch ||
 		!sweep_rests(sweep->op))
 		return epoch_left(sweep->op);
@@ -831,6 +842,7 @@ uint64_t fallow_sweep(struct fallow *fallow, size_t budget)
 	batch_begin(&sweep.batch);
 	epoch_step(&sweep);
 	again = op.local->swept == sweep.epoch;
+	sweep.walk = op.local->passed != 0 && op.local->passed != sweep.epoch;
 	sweep_all(&sweep, &heap->sweeping.at);
 	if (sweep.skipped && !sweep.later && !sweep_spent(&sweep))
 		sweep_skipped(&sweep);

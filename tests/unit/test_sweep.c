@@ -827,6 +827,74 @@ static void test_sweep_budget(void)
 	}
 }
 
+/* Where a block lies in its slice. */
+static size_t crowd_place(const struct crowd *crowd, size_t i)
+{
+	return (uintptr_t)crowd->blocks[i].base & (SLICE_BYTES - 1);
+}
+
+/* Frees a block as if as many were in use as before. */
+static void crowd_hide(struct crowd *crowd, size_t i)
+{
+	struct page *page = white_page(crowd->rig, crowd->blocks[i].base);
+
+	crowd_free(crowd, i);
+	page->swept_used = (uint16_t)page->used;
+}
+
+/* Nor does a budget make a sweep forget what it passed by. */
+static void test_sweep_budget_walks_all(void)
+{
+	for (size_t budget = 1; budget < 40; budget += 6) {
+		struct rig *rig = clock_begin(
+			FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
+		struct crowd crowd = crowd_begin(rig, 2000);
+		size_t bound;
+		unsigned n;
+
+		/* 31 pages, each with holes in its second half. */
+		for (size_t i = 0; i < 31 * 64; i++)
+			crowd_add(&crowd, KIB);
+		for (size_t i = crowd.count; i > 0; i--)
+			if (crowd_place(&crowd, i - 1) >= 32 * KIB)
+				crowd_free(&crowd, i - 1);
+		drain(rig, 10);
+		/* Behind the back of the counts. */
+		for (size_t i = crowd.count; i > 0; i--)
+			if (crowd_place(&crowd, i - 1) < 8 * KIB)
+				crowd_hide(&crowd, i - 1);
+		rig->sim.ticks += TICKS;
+		bound = crowd_bound(&crowd);
+		for (n = 0; n < 400 && fallow_sweep(&rig->heap, budget) != 0;
+			n++)
+			rig->sim.ticks += 1;
+		CHECK(n < 400);
+		CHECK(committed(rig) <= bound + GRANULE_BYTES);
+		crowd_end(&crowd);
+	}
+}
+
+/* Nor what it left for later: free slices are held, in the call that has no
+ * budget left for pages, and go all the same. */
+static void test_sweep_budget_drains(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, 4 * MIB);
+	char *blocks[3];
+	unsigned n;
+
+	for (unsigned i = 0; i < 3; i++)
+		blocks[i] = fallow_alloc(&rig->heap, KIB << i);
+	fallow_free(&rig->heap, fallow_alloc(&rig->heap, MIB));
+	for (n = 0; n < 2000 && fallow_sweep(&rig->heap, 1) != 0; n++)
+		rig->sim.ticks += n % 4 == 0 ? TICKS : 1;
+	CHECK(n < 2000);
+	CHECK(committed(rig) <= 3 * 4 * GRANULE_BYTES);
+	for (unsigned i = 0; i < 3; i++)
+		fallow_free(&rig->heap, blocks[i]);
+	white_end(rig);
+}
+
 /* A sweep is due when its epoch ends; earlier ones age nothing. */
 static void test_sweep_next_due(void)
 {
@@ -1210,6 +1278,8 @@ const struct test tests[] = {
 	{ "sweep_current", test_sweep_current },
 	{ "sweep_current_drains", test_sweep_current_drains },
 	{ "sweep_budget", test_sweep_budget },
+	{ "sweep_budget_walks_all", test_sweep_budget_walks_all },
+	{ "sweep_budget_drains", test_sweep_budget_drains },
 	{ "sweep_next_due", test_sweep_next_due },
 	{ "sweep_without_a_clock", test_sweep_without_a_clock },
 	{ "sweep_refused", test_sweep_refused },
