@@ -270,6 +270,7 @@ void fallow_offline(struct fallow *fallow)
 
 	if (!fl_op_begin(&op, fallow, 0, CALLER))
 		return;
+	fl_sweep_leave(op.heap, op.local->index);
 	fl_deferred_drain(&op);
 	fl_class_offline(&op);
 	op_drop(&op);

@@ -776,16 +776,12 @@ static bool sweep_rests(struct op *op)
 {
 	struct sweeping *sweeping = &op->heap->sweeping;
 	uint32_t wanted = WANTED_SWEEPING;
-	struct fl_port_state state;
 
 	/* Pairs with fl_sweep_wanted(). */
 	if (!fl_cas_acq_rel(&sweeping->wanted, &wanted, WANTED_REST) &&
 		wanted != WANTED_REST)
 		return false;
-	state = lock_take(&op->heap->lock);
-	if (sweeping->owner == op->local->index)
-		sweeping->owner = FALLOW_NO_CONTEXT;
-	lock_leave(&op->heap->lock, state);
+	fl_sweep_leave(op->heap, op->local->index);
 	return true;
 }
 
@@ -986,6 +982,15 @@ bool fl_sweep_answer(struct op *op)
 	if (handed)
 		heap_changed(heap);
 	return handed;
+}
+
+void fl_sweep_leave(struct heap *heap, uint32_t context)
+{
+	struct fl_port_state state = lock_take(&heap->lock);
+
+	if (heap->sweeping.owner == context)
+		heap->sweeping.owner = FALLOW_NO_CONTEXT;
+	lock_leave(&heap->lock, state);
 }
 
 void fl_sweep_wanted(struct heap *heap)

@@ -19,6 +19,9 @@ size_t fl_sweep_slices(struct op *op);
  * was something. */
 bool fl_sweep_answer(struct op *op);
 
+/* The context ends no more epochs: without a clock others may. */
+void fl_sweep_leave(struct heap *heap, uint32_t context);
+
 /* Something can be swept that the last sweep did not know of: tells the
  * provider, if it waits for that.  Outside of the context. */
 void fl_sweep_wanted(struct heap *heap);

@@ -747,9 +747,26 @@ static void test_sweep_random_direct(void)
 	random_sweeps(FALLOW_CLASS_DIRECT, 0, true, 0);
 }
 
+/* Whoever ended epochs goes offline for good: the others do it then. */
+static void test_sweep_owner_offline(void)
+{
+	struct fake *fake = fake_begin(FALLOW_CLASS_WINDOW, WIDE, 2);
+	unsigned n;
+
+	free_as(fake, 0, alloc_as(fake, 0, 300 * KIB));
+	CHECK(sweep_as(fake, 0) != 0);
+	offline_as(fake, 0);
+	for (n = 0; n < 400 && sweep_as(fake, 1) != 0; n++)
+		;
+	CHECK(n < 400);
+	CHECK_EQUAL(committed(fake), 0);
+	fake_end(fake);
+}
+
 const struct test tests[] = {
 	{ "sweep_eight_without_a_clock", test_sweep_eight_without_a_clock },
 	{ "sweep_owner_rests", test_sweep_owner_rests },
+	{ "sweep_owner_offline", test_sweep_owner_offline },
 	{ "sweep_mover_held_up", test_sweep_mover_held_up },
 	{ "sweep_clock_read_early", test_sweep_clock_read_early },
 	{ "sweep_parked", test_sweep_parked },
