@@ -877,6 +877,9 @@ size_t fl_reclaim(struct op *op, unsigned level)
 	lock_leave(&heap->lock, state);
 	batch_begin(&sweep.batch);
 	sweep_all(&sweep, &at);
+	/* What stays looks as if this epoch's sweep had seen it. */
+	if (sweep.later)
+		heap_changed(heap);
 	return sweep.bytes;
 }
 
@@ -979,7 +982,8 @@ bool fl_sweep_answer(struct op *op)
 		}
 		handed |= page_hand(heap, local, page);
 	}
-	if (handed)
+	/* Also for what stays, which this epoch's sweep takes for seen. */
+	if (i > 0)
 		heap_changed(heap);
 	return handed;
 }

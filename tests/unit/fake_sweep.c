@@ -763,10 +763,61 @@ static void test_sweep_owner_offline(void)
 	fake_end(fake);
 }
 
+/* What a reclaim left in the floor is old news to this epoch's sweep, which
+ * must not say for that that nothing is left. */
+static void test_sweep_after_reclaim(void)
+{
+	struct fake *fake = clock_begin(2, 4 * MIB);
+	void *blocks[2];
+	unsigned n;
+
+	blocks[0] = alloc_as(fake, 1, 300 * KIB);
+	blocks[1] = alloc_as(fake, 1, 300 * KIB);
+	free_as(fake, 1, blocks[1]);
+	sweep_as(fake, 0);
+	fake->rig->sim.ticks += TICKS;
+	sweep_as(fake, 0);
+	reclaim_as(fake, 1, FALLOW_RECLAIM_HOLD);
+	CHECK(committed(fake) >= 600 * KIB);
+	for (n = 0; n < 400 && sweep_as(fake, 1) != 0; n++)
+		fake->rig->sim.ticks += TICKS;
+	CHECK(n > 0 && n < 400);
+	CHECK(committed(fake) <= 344 * KIB);
+	free_as(fake, 1, blocks[0]);
+	fake_end(fake);
+}
+
+/* The same of what a context kept when it was asked for memory. */
+static void test_sweep_after_answer(void)
+{
+	struct fake *fake = clock_begin(2, 4 * MIB);
+	void *blocks[2], *other;
+	unsigned n;
+
+	blocks[0] = alloc_as(fake, 1, 300 * KIB);
+	blocks[1] = alloc_as(fake, 1, 300 * KIB);
+	free_as(fake, 1, blocks[1]);
+	sweep_as(fake, 0);
+	fake->rig->sim.ticks += TICKS;
+	sweep_as(fake, 0);
+	reclaim_as(fake, 0, FALLOW_RECLAIM_HOLD);
+	/* Takes the slow path. */
+	other = alloc_as(fake, 1, 2 * MIB);
+	free_as(fake, 1, other);
+	for (n = 0; n < 400 && sweep_as(fake, 1) != 0; n++)
+		fake->rig->sim.ticks += TICKS;
+	CHECK(n > 0 && n < 400);
+	CHECK(committed(fake) <= 344 * KIB);
+	free_as(fake, 1, blocks[0]);
+	fake_end(fake);
+}
+
 const struct test tests[] = {
 	{ "sweep_eight_without_a_clock", test_sweep_eight_without_a_clock },
 	{ "sweep_owner_rests", test_sweep_owner_rests },
 	{ "sweep_owner_offline", test_sweep_owner_offline },
+	{ "sweep_after_reclaim", test_sweep_after_reclaim },
+	{ "sweep_after_answer", test_sweep_after_answer },
 	{ "sweep_mover_held_up", test_sweep_mover_held_up },
 	{ "sweep_clock_read_early", test_sweep_clock_read_early },
 	{ "sweep_parked", test_sweep_parked },
