@@ -769,6 +769,19 @@ static uint64_t epoch_left(struct op *op)
 	return sweeping->epoch_ticks - (now - began);
 }
 
+/* Who asks from now on is heard at the end; who asked before did what they tell
+ * of before this. */
+static void sweep_begins(struct heap *heap)
+{
+	uint32_t wanted = fl_load_relaxed(&heap->sweeping.wanted);
+
+	/* Pairs with fl_sweep_wanted(): a store would hide its request from a
+	 * sweep that goes on, and the change from this one. */
+	while (!fl_cas_acq_rel(
+		&heap->sweeping.wanted, &wanted, WANTED_SWEEPING))
+		;
+}
+
 /* Nothing is left, and nobody has made something else since the sweep began:
  * from now on whoever does says so.  Returns whether.  Without a clock others
  * may end epochs then. */
@@ -834,7 +847,7 @@ uint64_t fallow_sweep(struct fallow *fallow, size_t budget)
 	fl_deferred_drain(&op);
 	parked = heap_parked(heap, op.local->index);
 	(void)fl_op_unpark(&op);
-	fl_store_relaxed(&heap->sweeping.wanted, WANTED_SWEEPING);
+	sweep_begins(heap);
 	batch_begin(&sweep.batch);
 	epoch_step(&sweep);
 	again = op.local->swept == sweep.epoch;
