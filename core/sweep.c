@@ -66,6 +66,13 @@ struct sweep {
 	struct batch batch;
 };
 
+/* Lets handlers in; afterwards everything is to be read again. */
+static void sweep_pause(struct op *op)
+{
+	op_drop(op);
+	op_rejoin(op);
+}
+
 /* Gives back what has been collected. */
 static void sweep_give(struct sweep *sweep)
 {
@@ -225,7 +232,7 @@ static __attribute__((noinline)) void floor_decide(struct sweep *sweep)
 	uint32_t age;
 
 	while (ages_step(heap, &number, &ages))
-		;
+		sweep_pause(sweep->op);
 	for (age = 0; age < AGES; age++) {
 		if (ages.granules[age] <= left) {
 			left -= ages.granules[age];
@@ -525,8 +532,7 @@ static void sweep_own(struct sweep *sweep)
 		!sweep_spent(sweep)) {
 		if (!batch_has_room(&sweep->batch, SLICE_RANGES))
 			sweep_give(sweep);
-		op_drop(op);
-		op_rejoin(op);
+		sweep_pause(op);
 	}
 }
 
@@ -555,8 +561,7 @@ static void sweep_parked(struct sweep *sweep)
 			parked_step(sweep, heap->locals[i])) {
 			if (!batch_has_room(&sweep->batch, SLICE_RANGES))
 				sweep_give(sweep);
-			op_drop(op);
-			op_rejoin(op);
+			sweep_pause(op);
 		}
 }
 
@@ -590,8 +595,7 @@ static void sweep_abandoned(struct sweep *sweep)
 		while (!sweep_spent(sweep) && abandoned_step(sweep, class)) {
 			if (!batch_has_room(&sweep->batch, SLICE_RANGES))
 				sweep_give(sweep);
-			op_drop(op);
-			op_rejoin(op);
+			sweep_pause(op);
 		}
 }
 
@@ -668,8 +672,10 @@ static void sweep_handed(struct sweep *sweep)
 {
 	size_t number = 0;
 
-	while (handed_step(sweep, &number))
+	while (handed_step(sweep, &number)) {
 		sweep_give(sweep);
+		sweep_pause(sweep->op);
+	}
 	sweep_give(sweep);
 }
 
@@ -720,8 +726,10 @@ static void sweep_slices(struct sweep *sweep, size_t *at)
 {
 	if (!slices_go(sweep->op->heap))
 		return;
-	while (slices_step(sweep, at))
+	while (slices_step(sweep, at)) {
 		sweep_give(sweep);
+		sweep_pause(sweep->op);
+	}
 	sweep_give(sweep);
 }
 

@@ -812,6 +812,35 @@ static void test_sweep_after_answer(void)
 	fake_end(fake);
 }
 
+/* How often a lock was had, or left, or the context, since it was left last. */
+static unsigned streak, longest;
+
+static void streak_step(void)
+{
+	streak = test_port.depth == 0 ? 0 : streak + 1;
+	if (streak > longest)
+		longest = streak;
+}
+
+/* Whatever the size of the heap, the context is left every few steps. */
+static void test_sweep_lets_others_in(void)
+{
+	struct fake *fake = clock_begin(1, 4 * MIB);
+
+	free_as(fake, 0, alloc_as(fake, 0, 1000 * MIB));
+	free_as(fake, 0, alloc_as(fake, 0, 100));
+	streak = longest = 0;
+	test_port.step = streak_step;
+	for (unsigned i = 0; i < 3; i++) {
+		sweep_as(fake, 0);
+		fake->rig->sim.ticks += TICKS;
+	}
+	test_port.step = NULL;
+	/* 512 chunks at a time, each of which fl_watch_steps() notes. */
+	CHECK(longest > 0 && longest < 1100);
+	fake_end(fake);
+}
+
 const struct test tests[] = {
 	{ "sweep_eight_without_a_clock", test_sweep_eight_without_a_clock },
 	{ "sweep_owner_rests", test_sweep_owner_rests },
@@ -828,6 +857,7 @@ const struct test tests[] = {
 	{ "reclaim_busy_owner", test_reclaim_busy_owner },
 	{ "reclaim_during_sweep", test_reclaim_during_sweep },
 	{ "sweep_floor_is_one", test_sweep_floor_is_one },
+	{ "sweep_lets_others_in", test_sweep_lets_others_in },
 	{ "sweep_masked", test_sweep_masked },
 	{ "sweep_in_the_middle", test_sweep_in_the_middle },
 	{ "sweep_random", test_sweep_random },
