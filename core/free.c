@@ -76,7 +76,9 @@ static __attribute__((noinline)) void remote_free(
 		fl_local_notify(op->heap, page);
 	else if (remote_state(word) == REMOTE_ABANDONED)
 		fl_class_abandoned_free(op->heap, page, count, count == worth);
+	/* In TRANSIT: a sweep that has looked at it may be putting it back. */
 	asleep = remote_state(word) == REMOTE_ABANDONED ||
+		remote_state(word) == REMOTE_TRANSIT ||
 		(owner < op->heap->contexts &&
 			fl_load_relaxed(&op->heap->parked[owner]) != 0);
 	if (asleep)

@@ -841,6 +841,27 @@ static void test_sweep_lets_others_in(void)
 	fake_end(fake);
 }
 
+/* A block is freed while a sweep that has looked at its page, which is nobody's,
+ * is about to put it back: the sweep learns of it. */
+static void test_sweep_freed_in_transit(void)
+{
+	struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+	char *blocks[2] = { alloc_as(fake, 0, 100), alloc_as(fake, 0, 100) };
+	struct heap *heap = inside(fake);
+	struct page *page = map_find(heap, (uintptr_t)blocks[0]);
+
+	offline_as(fake, 0);
+	heap->sweeping.wanted = WANTED_SWEEPING;
+	heap->sweeping.changed = 0;
+	remote_change(page, REMOTE_TRANSIT);
+	free_as(fake, 1, blocks[0]);
+	CHECK_EQUAL(heap->sweeping.wanted, WANTED_YES);
+	CHECK_EQUAL(heap->sweeping.changed, heap->epoch);
+	remote_change(page, REMOTE_ABANDONED);
+	free_as(fake, 1, blocks[1]);
+	fake_end(fake);
+}
+
 const struct test tests[] = {
 	{ "sweep_eight_without_a_clock", test_sweep_eight_without_a_clock },
 	{ "sweep_owner_rests", test_sweep_owner_rests },
@@ -853,6 +874,7 @@ const struct test tests[] = {
 	{ "sweep_wanted_once", test_sweep_wanted_once },
 	{ "sweep_wanted_offline", test_sweep_wanted_offline },
 	{ "sweep_freed_meanwhile", test_sweep_freed_meanwhile },
+	{ "sweep_freed_in_transit", test_sweep_freed_in_transit },
 	{ "sweep_asked_meanwhile", test_sweep_asked_meanwhile },
 	{ "reclaim_busy_owner", test_reclaim_busy_owner },
 	{ "reclaim_during_sweep", test_reclaim_during_sweep },
