@@ -843,7 +843,8 @@ uint64_t fallow_sweep(struct fallow *fallow, size_t budget)
 	struct sweep sweep = { .op = &op, .budget = budget };
 	struct heap *heap;
 	uint64_t next = 1;
-	bool parked, again;
+	struct local *parked;
+	bool again;
 
 	if (!fl_op_begin(&op, fallow, 0, CALLER))
 		return 0;
@@ -853,7 +854,7 @@ uint64_t fallow_sweep(struct fallow *fallow, size_t budget)
 		return 1;
 	}
 	fl_deferred_drain(&op);
-	parked = heap_parked(heap, op.local->index);
+	parked = heap_parked(heap, op.local->index) ? op.local : NULL;
 	(void)fl_op_unpark(&op);
 	sweep_begins(heap);
 	batch_begin(&sweep.batch);
@@ -864,8 +865,9 @@ uint64_t fallow_sweep(struct fallow *fallow, size_t budget)
 	if (sweep.skipped && !sweep.later && !sweep_spent(&sweep))
 		sweep_skipped(&sweep);
 	next = sweep_next(&sweep, again);
-	if (parked)
-		fl_local_park(heap, op.local);
+	/* A thread that has moved meanwhile knows nothing of this context. */
+	if (op.local == parked)
+		fl_local_park(heap, parked);
 	op_drop(&op);
 	return next;
 }

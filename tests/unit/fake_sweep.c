@@ -862,6 +862,30 @@ static void test_sweep_freed_in_transit(void)
 	fake_end(fake);
 }
 
+/* The thread that sweeps moves to another CPU. */
+static void move_away(struct sim *sim, enum sim_call call)
+{
+	struct fake *fake = sim->during_arg;
+
+	if (call == SIM_NOW && fake->nesting == 0)
+		test_port.context = 1;
+}
+
+/* A parked context's sweep parks it again, and nobody else. */
+static void test_sweep_parks_again(void)
+{
+	struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+
+	park_as(fake, 0);
+	sweep_as(fake, 0);
+	CHECK(inside(fake)->parked[0]);
+	fake->rig->sim.during = move_away;
+	sweep_as(fake, 0);
+	fake->rig->sim.during = NULL;
+	CHECK(!inside(fake)->parked[1]);
+	fake_end(fake);
+}
+
 const struct test tests[] = {
 	{ "sweep_eight_without_a_clock", test_sweep_eight_without_a_clock },
 	{ "sweep_owner_rests", test_sweep_owner_rests },
@@ -871,6 +895,7 @@ const struct test tests[] = {
 	{ "sweep_mover_held_up", test_sweep_mover_held_up },
 	{ "sweep_clock_read_early", test_sweep_clock_read_early },
 	{ "sweep_parked", test_sweep_parked },
+	{ "sweep_parks_again", test_sweep_parks_again },
 	{ "sweep_wanted_once", test_sweep_wanted_once },
 	{ "sweep_wanted_offline", test_sweep_wanted_offline },
 	{ "sweep_freed_meanwhile", test_sweep_freed_meanwhile },
