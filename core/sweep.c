@@ -48,6 +48,8 @@
 #define SKIP_EPOCHS 64
 /* Ages are counted in so many steps up to floor_epochs. */
 #define AGES 64
+/* A page of at most 56 blocks has no more holes than so many batches carry. */
+#define RECLAIM_PASSES 3
 /* Level 0 is a sweep; above it, what fallow_reclaim() was told. */
 #define LEVEL_SWEEP 0
 
@@ -62,6 +64,7 @@ struct sweep {
 	bool refused;
 	bool later;      /* something was left that a later sweep can have */
 	bool skipped;    /* pages were */
+	bool cut;        /* a page had more than the batch had room for */
 	bool walk;       /* none is, for the last time it was too many */
 	struct batch batch;
 };
@@ -416,8 +419,11 @@ static void page_purge(struct sweep *sweep, struct page *page, uint64_t only)
 	if (fl_hole_make(heap, page, only, fl_batch_range, &sweep->batch) == 0)
 		sweep->batch.entry_count--;
 	/* There may be more than there was room for. */
-	else if (!batch_has_room(&sweep->batch, 1))
+	else if (!batch_has_room(&sweep->batch, 1)) {
 		sweep->later = true;
+		/* That of a slice always has room. */
+		sweep->cut |= page->slices > 1;
+	}
 	if (page->place == PLACE_QUEUE)
 		page->wake += page->used - used;
 	page->swept_used = (uint16_t)page->used;
@@ -892,6 +898,7 @@ size_t fl_reclaim(struct op *op, unsigned level)
 	};
 	struct fl_port_state state = lock_take(&heap->lock);
 	size_t at = 0;
+	unsigned i;
 
 	sweep.number = ++heap->sweeps;
 	sweep.epoch = heap->epoch;
@@ -900,6 +907,15 @@ size_t fl_reclaim(struct op *op, unsigned level)
 	lock_leave(&heap->lock, state);
 	batch_begin(&sweep.batch);
 	sweep_all(&sweep, &at);
+	/* The rest of pages with many holes. */
+	for (i = 1; i < RECLAIM_PASSES && sweep.cut && !sweep.refused; i++) {
+		sweep.cut = false;
+		at = 0;
+		state = lock_take(&heap->lock);
+		sweep.number = ++heap->sweeps;
+		lock_leave(&heap->lock, state);
+		sweep_all(&sweep, &at);
+	}
 	/* What stays looks as if this epoch's sweep had seen it. */
 	if (sweep.later)
 		heap_changed(heap);

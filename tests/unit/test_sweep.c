@@ -1042,6 +1042,24 @@ static void test_reclaim_levels(void)
 	white_end(rig);
 }
 
+/* A page with more holes than one call of the provider carries goes too. */
+static void test_reclaim_many_holes(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
+	char *blocks[510];
+
+	for (unsigned i = 0; i < 510; i++)
+		blocks[i] = fallow_alloc(&rig->heap, 10 * KIB);
+	for (unsigned i = 0; i < 510; i += 2)
+		fallow_free(&rig->heap, blocks[i]);
+	CHECK(fallow_reclaim(&rig->heap, FALLOW_RECLAIM_FLOOR) > MIB);
+	CHECK_EQUAL(fallow_reclaim(&rig->heap, FALLOW_RECLAIM_FLOOR), 0);
+	for (unsigned i = 1; i < 510; i += 2)
+		fallow_free(&rig->heap, blocks[i]);
+	white_end(rig);
+}
+
 /* Memory that is wanted again soon after it went is counted, once; later it is
  * not. */
 static void test_sweep_regret(void)
@@ -1284,6 +1302,7 @@ const struct test tests[] = {
 	{ "sweep_without_a_clock", test_sweep_without_a_clock },
 	{ "sweep_refused", test_sweep_refused },
 	{ "sweep_refused_each", test_sweep_refused_each },
+	{ "reclaim_many_holes", test_reclaim_many_holes },
 	{ "sweep_regret", test_sweep_regret },
 	{ "sweep_snapshot", test_sweep_snapshot },
 	{ "sweep_classes", test_sweep_classes },
