@@ -258,7 +258,7 @@ static void local_check(struct check *check, const struct local *local)
 static void sums_check(struct check *check)
 {
 	const struct heap *heap = check->heap;
-	unsigned class;
+	unsigned class, i, parked = 0;
 
 	for (class = 0; class < CLASS_COUNT; class++)
 		list_check(check, heap->abandoned[class], class,
@@ -274,6 +274,10 @@ static void sums_check(struct check *check)
 		"warm_slices counts the warm slices", 0);
 	holds(check, fl_page_none.free == NULL && fl_page_none.used == 0,
 		"the page that has nothing has nothing", 0);
+	for (i = 0; i < heap->contexts; i++)
+		parked += heap->parked[i];
+	holds(check, parked == heap->parked_count,
+		"parked_count counts the parked contexts", 0);
 	for (class = 0; class < CLASS_COUNT; class++)
 		holds(check, fl_local_none.current[class] == &fl_page_none &&
 				fl_local_none.queue[class] == NULL &&

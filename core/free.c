@@ -46,18 +46,54 @@ static __attribute__((noinline)) void own_wake(
 	op_drop(op);
 }
 
+/* What a free into a page that its owner does not look at by itself has to say.
+ * The page may be gone: what follows looks at it under a lock. */
+static __attribute__((noinline)) void remote_tell(struct op *op,
+	struct page *page, uint64_t word, uint32_t count, uint32_t worth,
+	bool parked)
+{
+	enum remote_state state = remote_state(word);
+	/* In TRANSIT: a sweep that has looked at it may be putting it back. */
+	bool asleep = parked || state == REMOTE_ABANDONED ||
+		state == REMOTE_TRANSIT;
+
+	if (state == REMOTE_FULL && count == worth)
+		fl_local_notify(op->heap, page);
+	else if (state == REMOTE_ABANDONED)
+		fl_class_abandoned_free(op->heap, page, count, count == worth);
+	if (asleep)
+		heap_changed(op->heap);
+	op_drop(op);
+	if (asleep)
+		fl_sweep_wanted(op->heap);
+}
+
+/* Whether the owner of a page is parked; without a look at the page where
+ * nobody is. */
+static inline bool owner_parked(
+	const struct heap *heap, const struct page *page)
+{
+	uint32_t owner;
+
+	if (likely(fl_load_relaxed(&heap->parked_count) == 0))
+		return false;
+	owner = page_owner(page);
+	return owner < heap->contexts &&
+		fl_load_relaxed(&heap->parked[owner]) != 0;
+}
+
 /* A block of a page that another context owns, or none, or this one while it is
  * parked. */
 static __attribute__((noinline)) void remote_free(
 	struct op *op, void *p, struct page *page)
 {
 	uint32_t index = page_index(page, (uintptr_t)p);
+	bool parked = owner_parked(op->heap, page);
 	bool small = page->kind == PAGE_SMALL;
 	uint32_t worth = page_worth(page);
-	uint32_t owner = page_owner(page);
 	uint32_t count;
 	uint64_t word;
-	bool taken, asleep;
+	bool taken;
 
 	if (unlikely(misuse_doubtful_holed(
 		    op->heap, page, (uintptr_t)p)) &&
@@ -70,22 +106,16 @@ static __attribute__((noinline)) void remote_free(
 		fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, (uintptr_t)p, page);
 		return;
 	}
-	/* The page may be gone: what follows looks at it under a lock. */
 	count = remote_count_of(small, word);
-	if (remote_state(word) == REMOTE_FULL && count == worth)
-		fl_local_notify(op->heap, page);
-	else if (remote_state(word) == REMOTE_ABANDONED)
-		fl_class_abandoned_free(op->heap, page, count, count == worth);
-	/* In TRANSIT: a sweep that has looked at it may be putting it back. */
-	asleep = remote_state(word) == REMOTE_ABANDONED ||
-		remote_state(word) == REMOTE_TRANSIT ||
-		(owner < op->heap->contexts &&
-			fl_load_relaxed(&op->heap->parked[owner]) != 0);
-	if (asleep)
-		heap_changed(op->heap);
-	op_drop(op);
-	if (asleep)
-		fl_sweep_wanted(op->heap);
+	/* As a rule the owner looks by itself, or has been told: the states from
+	 * OWNED to NOTIFIED. */
+	if (likely(!parked && word - remote_word(REMOTE_OWNED, 0) <
+				remote_word(REMOTE_ABANDONED, 0) -
+					remote_word(REMOTE_OWNED, 0) &&
+		    (count != worth || remote_state(word) != REMOTE_FULL)))
+		op_drop(op);
+	else
+		remote_tell(op, page, word, count, worth, parked);
 }
 
 /* A block of a medium or whole page of this context. */
@@ -194,7 +224,8 @@ static __attribute__((noinline)) void free_other(struct heap *heap, void *p,
 	struct op op = { .heap = heap, .state = state, .caller = caller };
 
 	op_local(&op);
-	if (fl_op_legal(&op))
+	if (likely(op.local != NULL && op.local->calling == 0) ||
+		fl_op_legal(&op))
 		fl_free(&op, p);
 }
 

@@ -330,6 +330,7 @@ struct heap {
 	struct extent *extents;
 	struct heap_counters counters;
 	struct region regions[FALLOW_REGIONS_MAX];
+	uint32_t parked_count; /* contexts that are parked */
 	/* Whether a context is parked: others may then work on its pages, so
 	 * its own frees do not.  In the heap itself, for the frees' sake. */
 	uint8_t parked[FALLOW_CONTEXTS_MAX];
@@ -416,7 +417,9 @@ static inline bool page_holed(const struct page *page)
  * parked. */
 static inline bool op_owns(const struct op *op, const struct page *page)
 {
-	return page_owner(page) == op->local->index &&
+	/* Without OWNER_HOLES nobody is no index either. */
+	return (fl_load_relaxed(&page->owner) & ~OWNER_HOLES) ==
+			op->local->index &&
 		!heap_parked(op->heap, op->local->index);
 }
 

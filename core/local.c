@@ -412,6 +412,8 @@ static void parked_set(struct heap *heap, struct local *local, bool parked)
 {
 	if (parked)
 		heap_changed(heap);
+	if (fl_load_relaxed(&heap->parked[local->index]) != parked)
+		fl_add_relaxed(&heap->parked_count, parked ? 1 : (uint32_t)-1);
 	fl_store_relaxed(&heap->parked[local->index], parked);
 	heap->serving[local->index] = parked ? &fl_local_none : local;
 }

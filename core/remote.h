@@ -37,6 +37,12 @@ enum remote_state {
 	REMOTE_ABANDONED,
 };
 
+/* In this order: those with an owner that looks at the word are a range. */
+_Static_assert(REMOTE_OWNED + 1 == REMOTE_FULL &&
+		REMOTE_FULL + 1 == REMOTE_NOTIFIED &&
+		REMOTE_NOTIFIED + 1 == REMOTE_ABANDONED,
+	"the states with an owner lie side by side");
+
 #define REMOTE_STATE_SHIFT 56
 #define REMOTE_BLOCKS (((uint64_t)1 << REMOTE_STATE_SHIFT) - 1)
 /* So many blocks a bit-word page can have; core/sizeclass.c sees to it. */

@@ -334,6 +334,11 @@ static void break_parked(struct scene *s)
 	SET(s->heap->serving[1], s->local);
 }
 
+static void break_parked_count(struct scene *s)
+{
+	SET(s->heap->parked_count, 1);
+}
+
 static void break_local_none(struct scene *s)
 {
 	SET(fl_local_none.full[2], s->full);
@@ -437,6 +442,7 @@ static const struct {
 		break_serving },
 	{ "a context serves its own pages, and none while it is parked",
 		break_parked },
+	{ "parked_count counts the parked contexts", break_parked_count },
 	{ "the local of parked contexts has nothing", break_local_none },
 	{ "a current page is its context's", break_current },
 	{ "a current page is its context's", break_current_owner },
