@@ -155,13 +155,16 @@ static void test_watch_called_out(void)
 		"the frames' lock");
 }
 
-static void table_twice_over(void)
+/* What a hold of the page tables' lock may take: three tables. */
+#define TABLES ((size_t)3 * 512)
+
+static void tables_twice_over(void)
 {
 	take(&tables);
-	fl_watch_steps(512);
+	fl_watch_steps(TABLES);
 	fl_watch_leave(&tables);
 	take(&tables);
-	fl_watch_steps(512);
+	fl_watch_steps(TABLES);
 	fl_watch_steps(512);
 	fl_watch_leave(&tables);
 }
@@ -170,11 +173,11 @@ static void allowed(void)
 {
 	take(&tables);
 	fl_watch_allow(512);
-	fl_watch_steps(1024);
+	fl_watch_steps(TABLES + 512);
 	fl_watch_leave(&tables);
 	/* For that hold alone. */
 	take(&tables);
-	fl_watch_steps(512);
+	fl_watch_steps(TABLES);
 	fl_watch_leave(&tables);
 }
 
@@ -182,7 +185,7 @@ static void test_watch_steps(void)
 {
 	/* Steps without a lock are nobody's. */
 	fl_watch_steps(UINT32_MAX);
-	expect(table_twice_over, "a lock is held for too many steps",
+	expect(tables_twice_over, "a lock is held for too many steps",
 		"the page tables' lock");
 	expect(allowed, "nothing", "nothing");
 }
