@@ -320,14 +320,14 @@ REPLAY_JOBS = $(if $(wildcard tests/guest/replay.c),$(if $(SMALL_TRACE), \
 recorder_check = tests/traces/check.sh \
 	$(BUILD)/host-gcc/tests/traces/replay_host
 
-# What tests/bench is told: the images that count instructions, and how much the
-# hot pair may cost more in IRQ than in SINGLE on x86-64.
+# What tests/bench/counts is told: the images that count instructions, and how
+# much the hot pair may cost more in IRQ than in SINGLE on x86-64.
 HOT_LIMIT := 25
 hot_images = $(foreach b,$(BOARDS),'$(b)/irq=$(call qemu,$(b),bench_hot,64M)' \
 	$(foreach m,$(bench_hot_CONTEXTS),'$(b)/$(m)=$(call qemu,$(b),bench_hot-$(m),64M)'))
 cpus_images = $(foreach b,$(BOARDS),'$(b)=$(call qemu,$(b),bench_cpus,64M,,4)')
 BENCH_JOBS = $(call job,check,hot pair,180,make bench-hot,s,, \
-	tests/bench hot $(HOT_LIMIT) $(hot_images))
+	tests/bench/counts hot $(HOT_LIMIT) $(hot_images))
 
 # $(call check_job,NAME,ARGUMENTS)
 check_job = $(call job,check,$(1),120,make check CHECK="$(strip $(2))",s,, \
@@ -432,9 +432,9 @@ guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS=
 .PHONY: bench-hot bench-cpus
 bench-hot: $(foreach b,$(BOARDS),$(BUILD)/$(b)/bench_hot.elf \
 	$(patsubst %,$(BUILD)/$(b)/bench_hot-%.elf,$(bench_hot_CONTEXTS))) ## instructions of the hot pair, each model on both CPUs
-	@tests/bench hot $(HOT_LIMIT) $(hot_images)
+	@tests/bench/counts hot $(HOT_LIMIT) $(hot_images)
 bench-cpus: $(foreach b,$(BOARDS),$(BUILD)/$(b)/bench_cpus.elf) ## instructions an operation, 4 CPUs beside one
-	@tests/bench cpus $(cpus_images)
+	@tests/bench/counts cpus $(cpus_images)
 
 # Instructions are the clock of the machines, so that their figures repeat.
 # $(call returns_job,NAME): what tests/returns/pictures is told to run.

@@ -5,8 +5,8 @@
  *
  * Under -icount the clock is the number of instructions, so the figure is exact
  * and the same on every machine.  The image is linked with archives without
- * assertions, once for each context model; tests/bench compares what they
- * print.
+ * assertions, once for each context model; tests/bench/counts compares what
+ * they print.
  */
 #include <fallow/fallow.h>
 
