@@ -16,11 +16,12 @@
 #include "alloc.h"
 #include "class.h"
 #include "deferred.h"
+#include "epoch.h"
 #include "misuse.h"
+#include "reclaim.h"
 #include "reserve.h"
 #include "span.h"
 #include "string.h"
-#include "sweep.h"
 
 bool fl_op_legal(struct op *op)
 {
@@ -231,8 +232,8 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 	if (fl_op_unpark(op)) {
 		if (reserve_missing(op->heap) && op_may_wait(op))
 			fl_reserve_fill_due(op);
-		if (sweep_asked(op) && !(op->flags & FALLOW_NOWAIT))
-			handed = fl_sweep_answer(op);
+		if (reclaim_asked(op) && !(op->flags & FALLOW_NOWAIT))
+			handed = fl_reclaim_answer(op);
 		block = block_find(op, request);
 	}
 	if (block == NULL && (op->flags & last) == FALLOW_RESERVE)

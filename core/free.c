@@ -15,11 +15,11 @@
 #include "alloc.h"
 #include "class.h"
 #include "deferred.h"
+#include "epoch.h"
 #include "free.h"
 #include "misuse.h"
 #include "reserve.h"
 #include "span.h"
-#include "sweep.h"
 
 /* Looks again at what a check doubted; reports, or returns true: it is a
  * block in use after all. */

@@ -14,11 +14,11 @@
 #include "alloc.h"
 #include "class.h"
 #include "deferred.h"
+#include "epoch.h"
 #include "page.h"
 #include "region.h"
 #include "reserve.h"
 #include "string.h"
-#include "sweep.h"
 
 /* 88 classes with a page each take some 30 chunks of addresses per context. */
 #define LEAN_CHUNKS 512

@@ -5,36 +5,50 @@
 
 #include "batch.h"
 
+/* Level 0 is a sweep; above it, what fallow_reclaim() was told. */
+#define LEVEL_SWEEP 0
+
+/* A pass over what may be swept: a sweep or a reclaim. */
+struct sweep {
+	struct op *op;
+	unsigned level;
+	uint32_t number; /* pages with it have been seen */
+	uint32_t epoch;
+	size_t budget;   /* pages that may still be looked at */
+	size_t bytes;    /* given back so far */
+	bool thorough;   /* skip no page */
+	bool refused;
+	bool later;      /* something was left that a later sweep can have */
+	bool skipped;    /* pages were */
+	bool cut;        /* a page had more than the batch had room for */
+	bool walk;       /* none is, for the last time it was too many */
+	struct batch batch;
+};
+
 #pragma GCC visibility push(hidden)
 
-/* fallow_reclaim() inside the context, which it drops. */
-size_t fl_reclaim(struct op *op, unsigned level);
+/* Goes over everything that the call may sweep; over free slices from slice *at
+ * of the window on, which is moved. */
+void fl_sweep_all(struct sweep *sweep, size_t *at);
+
+/* Gives back what has been collected. */
+void fl_sweep_give(struct sweep *sweep);
+
+/* The next page of a context that no sweep of this number has seen; NULL if
+ * there is none. */
+struct page *fl_sweep_local_next(struct local *local, uint32_t number);
 
 /* Gives the memory of all free slices back: the heap's end.  Returns the
  * bytes. */
 size_t fl_sweep_slices(struct op *op);
 
-/* Another context has asked for memory: makes granules of this context's pages
- * pending, and hands them over.  A few pages at a time.  Returns whether there
- * was something. */
-bool fl_sweep_answer(struct op *op);
-
-/* The context ends no more epochs: without a clock others may. */
-void fl_sweep_leave(struct heap *heap, uint32_t context);
-
-/* Something can be swept that the last sweep did not know of: tells the
- * provider, if it waits for that.  Outside of the context. */
-void fl_sweep_wanted(struct heap *heap);
-
-/* Begins the books: after fallow_init() has filled in what is configured. */
-void fl_sweep_init(struct heap *heap);
-
 #pragma GCC visibility pop
 
-/* Whether another context has asked for memory since this one last answered. */
-static inline bool sweep_asked(const struct op *op)
+/* Lets handlers in; afterwards everything is to be read again. */
+static inline void sweep_pause(struct op *op)
 {
-	return fl_load_relaxed(&op->heap->request) != op->local->answered;
+	op_drop(op);
+	op_rejoin(op);
 }
 
 #endif

@@ -4,9 +4,8 @@
  * every call of the provider handlers and other CPUs free, allocate, go
  * offline, park, sweep and reclaim, and everything must come out even.
  */
-#include "heap.h"
+#include "epoch.h"
 #include "sim_fake.h"
-#include "sweep.h"
 #include "test.h"
 
 #define KIB ((size_t)1 << 10)

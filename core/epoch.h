@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* When memory is aged, and when it is swept: see epoch.c. */
+#ifndef CORE_EPOCH_H
+#define CORE_EPOCH_H
+
+#include "sweep.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Begins the books: after fallow_init() has filled in what is configured. */
+void fl_sweep_init(struct heap *heap);
+
+/* Begins a new epoch if one is due; the sweep is then of the epoch there is. */
+void fl_epoch_step(struct sweep *sweep);
+
+/* Ticks until this epoch can end; at least 1. */
+uint64_t fl_epoch_left(struct op *op);
+
+/* Who asks from now on is heard at the end; who asked before did what they tell
+ * of before this. */
+void fl_epoch_sweep_begins(struct heap *heap);
+
+/* Nothing is left, and nobody has made something else since the sweep began:
+ * from now on whoever does says so.  Returns whether.  Without a clock others
+ * may end epochs then. */
+bool fl_epoch_rests(struct op *op);
+
+/* The context ends no more epochs: without a clock others may. */
+void fl_sweep_leave(struct heap *heap, uint32_t context);
+
+/* Something can be swept that the last sweep did not know of: tells the
+ * provider, if it waits for that.  Outside of the context. */
+void fl_sweep_wanted(struct heap *heap);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory that is wanted now: see reclaim.c. */
+#ifndef CORE_RECLAIM_H
+#define CORE_RECLAIM_H
+
+#include "sweep.h"
+
+#pragma GCC visibility push(hidden)
+
+/* fallow_reclaim() inside the context, which it drops. */
+size_t fl_reclaim(struct op *op, unsigned level);
+
+/* Gives back what contexts that run have handed over. */
+void fl_reclaim_handed(struct sweep *sweep);
+
+/* Another context has asked for memory: makes granules of this context's pages
+ * pending, and hands them over.  A few pages at a time.  Returns whether there
+ * was something. */
+bool fl_reclaim_answer(struct op *op);
+
+#pragma GCC visibility pop
+
+/* Whether another context has asked for memory since this one last answered. */
+static inline bool reclaim_asked(const struct op *op)
+{
+	return fl_load_relaxed(&op->heap->request) != op->local->answered;
+}
+
+#endif
