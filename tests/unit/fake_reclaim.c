@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reclaims of several contexts: what those that run hand over, and what a sweep
+ * that is under way, or comes after, makes of it.
+ */
+#include "swept_fake.h"
+
+/* A context that is busy is asked, answers at its next slow path, and what it
+ * hands over is fetched, by whoever sweeps next, who is told. */
+static void test_reclaim_busy_owner(void)
+{
+	struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+	struct oracle *oracle = &fake->rig->oracle;
+	struct sim *sim = &fake->rig->sim;
+	size_t before, after;
+
+	for (unsigned i = 0; i < 2000; i++)
+		CHECK(oracle_alloc(oracle, 1000, 0));
+	oracle_shrink(oracle, 60);
+	for (unsigned i = 0; i < 4 && sweep_as(fake, 1) != 0; i++)
+		sim->ticks += TICKS;
+	before = committed(fake);
+	CHECK_EQUAL(reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR), 0);
+	CHECK_EQUAL(committed(fake), before);
+	/* Slow paths: pages of other classes. */
+	for (unsigned i = 0; i < 20; i++)
+		CHECK(oracle_alloc(oracle, 2000 + 300 * i, 0));
+	CHECK(inside(fake)->handed > 0);
+	CHECK_EQUAL(sim->made[SIM_WANTED], 1);
+	fake_check(fake);
+	before = committed(fake);
+	after = reclaim_as(fake, 1, FALLOW_RECLAIM_HOLD);
+	CHECK_EQUAL(inside(fake)->handed, 0);
+	CHECK(after > MIB);
+	CHECK_EQUAL(committed(fake), before - after);
+	fake_check(fake);
+	fake_end(fake);
+}
+
+static size_t meanwhile_bytes;
+
+static void reclaim_meanwhile(struct sim *sim, enum sim_call call)
+{
+	struct fake *fake = sim->during_arg;
+
+	if (call != SIM_DECOMMIT || fake->nesting > 0)
+		return;
+	fake->nesting++;
+	meanwhile_bytes += reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR);
+	fake->nesting--;
+}
+
+/* A sweep that is under way is no reason for a reclaim to return nothing. */
+static void test_reclaim_during_sweep(void)
+{
+	struct fake *fake = clock_begin(3, FALLOW_FLOOR_NONE);
+	void *blocks[2][256];
+
+	for (unsigned i = 0; i < 256; i++) {
+		blocks[0][i] = alloc_as(fake, 0, 2 * KIB);
+		blocks[1][i] = alloc_as(fake, 1, 2 * KIB);
+	}
+	for (unsigned i = 1; i < 256; i++) {
+		free_as(fake, 0, blocks[0][i]);
+		free_as(fake, 1, blocks[1][i]);
+	}
+	fake->rig->sim.during = reclaim_meanwhile;
+	meanwhile_bytes = 0;
+	sweep_as(fake, 0);
+	CHECK(meanwhile_bytes >= 6 * SLICE_BYTES);
+	fake->rig->sim.during = NULL;
+	free_as(fake, 0, blocks[0][0]);
+	free_as(fake, 1, blocks[1][0]);
+	fake_end(fake);
+}
+
+/* What a reclaim left in the floor is old news to this epoch's sweep, which
+ * must not say for that that nothing is left. */
+static void test_sweep_after_reclaim(void)
+{
+	struct fake *fake = clock_begin(2, 4 * MIB);
+	void *blocks[2];
+	unsigned n;
+
+	blocks[0] = alloc_as(fake, 1, 300 * KIB);
+	blocks[1] = alloc_as(fake, 1, 300 * KIB);
+	free_as(fake, 1, blocks[1]);
+	sweep_as(fake, 0);
+	fake->rig->sim.ticks += TICKS;
+	sweep_as(fake, 0);
+	reclaim_as(fake, 1, FALLOW_RECLAIM_HOLD);
+	CHECK(committed(fake) >= 600 * KIB);
+	for (n = 0; n < 400 && sweep_as(fake, 1) != 0; n++)
+		fake->rig->sim.ticks += TICKS;
+	CHECK(n > 0 && n < 400);
+	CHECK(committed(fake) <= 344 * KIB);
+	free_as(fake, 1, blocks[0]);
+	fake_end(fake);
+}
+
+/* The same of what a context kept when it was asked for memory. */
+static void test_sweep_after_answer(void)
+{
+	struct fake *fake = clock_begin(2, 4 * MIB);
+	void *blocks[2], *other;
+	unsigned n;
+
+	blocks[0] = alloc_as(fake, 1, 300 * KIB);
+	blocks[1] = alloc_as(fake, 1, 300 * KIB);
+	free_as(fake, 1, blocks[1]);
+	sweep_as(fake, 0);
+	fake->rig->sim.ticks += TICKS;
+	sweep_as(fake, 0);
+	reclaim_as(fake, 0, FALLOW_RECLAIM_HOLD);
+	/* Takes the slow path. */
+	other = alloc_as(fake, 1, 2 * MIB);
+	free_as(fake, 1, other);
+	for (n = 0; n < 400 && sweep_as(fake, 1) != 0; n++)
+		fake->rig->sim.ticks += TICKS;
+	CHECK(n > 0 && n < 400);
+	CHECK(committed(fake) <= 344 * KIB);
+	free_as(fake, 1, blocks[0]);
+	fake_end(fake);
+}
+
+const struct test tests[] = {
+	{ "reclaim_busy_owner", test_reclaim_busy_owner },
+	{ "reclaim_during_sweep", test_reclaim_during_sweep },
+	{ "sweep_after_reclaim", test_sweep_after_reclaim },
+	{ "sweep_after_answer", test_sweep_after_answer },
+	{ NULL, NULL },
+};
