@@ -350,6 +350,9 @@ include tests/guest/picolibc.mk
 
 include tests/model/model.mk
 
+# Allocators side by side: `make bench`.
+include tests/bench/bench.mk
+
 PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(BOOT_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(BENCH_JOBS)$(CHECK_JOBS)$(MODEL_JOBS)
 
 # ---------------------------------------------------------------- settings --
