@@ -23,13 +23,26 @@
 #include "span.h"
 #include "string.h"
 
+/* Asks the embedder for a context, for a thread that has none; returns whether
+ * it has one now.  If not, the call has ended. */
+static __attribute__((noinline, cold)) bool op_attach(struct op *op)
+{
+	op_drop(op);
+	if (!op->heap->attach(op->heap->attach_ctx))
+		return false;
+	op_enter(op);
+	return true;
+}
+
 bool fl_op_legal(struct op *op)
 {
-	if (op->heap->contexts == 0) {
+	if (fl_load_relaxed(&op->heap->contexts) == 0) {
 		/* A flat heap without a region yet: nothing to give. */
 		op_drop(op);
 		return false;
 	}
+	if (op->local == NULL && op->heap->attach != NULL && !op_attach(op))
+		return false;
 	if (op->local == NULL) {
 		fl_misuse(op, FALLOW_MISUSE_BAD_CONTEXT, 0, NULL);
 		return false;
@@ -279,7 +292,7 @@ static inline __attribute__((always_inline)) void *alloc(
 	struct fl_port_state state = fl_port_enter();
 	unsigned index = fl_port_context();
 
-	if (likely(size <= SIZE_SMALL_MAX && index < heap->contexts)) {
+	if (likely(size <= SIZE_SMALL_MAX && index < fl_load_relaxed(&heap->contexts))) {
 		unsigned class = likely(size <= SIZE_DIRECT_MAX)
 			? size_direct_class(size)
 			: size_step_class(size);

@@ -182,19 +182,23 @@ void fl_deferred_drain(struct op *op)
 	op_enter(op);
 }
 
-#define CALLER ((uintptr_t)__builtin_return_address(0))
-
-void fallow_free_deferred(struct fallow *fallow, void *p)
+void fl_deferred_free(struct heap *heap, void *p, uintptr_t caller)
 {
 	/* Of no context: an NMI may come before the port can say which. */
-	struct op op = { .heap = heap_of(fallow) };
-	struct page *page = page_find(op.heap, (uintptr_t)p);
+	struct op op = { .heap = heap };
+	struct page *page = page_find(heap, (uintptr_t)p);
 	enum fallow_misuse_kind kind;
 
-	if (p == NULL)
-		return;
 	if (!fl_misuse_judge(&op, (uintptr_t)p, page, &kind))
-		note(op.heap, kind, p, CALLER);
-	else if (!fl_deferred_push(op.heap, page, p))
-		note(op.heap, FALLOW_MISUSE_DOUBLE_FREE, p, CALLER);
+		note(heap, kind, p, caller);
+	else if (!fl_deferred_push(heap, page, p))
+		note(heap, FALLOW_MISUSE_DOUBLE_FREE, p, caller);
+}
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+void fallow_free_deferred(struct fallow *heap, void *p)
+{
+	if (p != NULL)
+		fl_deferred_free(heap_of(heap), p, CALLER);
 }

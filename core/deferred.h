@@ -14,6 +14,9 @@
  */
 bool fl_deferred_push(struct heap *heap, struct page *page, void *p);
 
+/* What fallow_free_deferred() does: puts a block by, or notes a misuse. */
+void fl_deferred_free(struct heap *heap, void *p, uintptr_t caller);
+
 /* Frees what was put by and reports the misuses that were.  Inside the context,
  * which it drops and joins again if there was anything. */
 void fl_deferred_drain(struct op *op);

@@ -78,7 +78,7 @@ static inline bool owner_parked(
 	if (likely(fl_load_relaxed(&heap->parked_count) == 0))
 		return false;
 	owner = page_owner(page);
-	return owner < heap->contexts &&
+	return owner < fl_load_relaxed(&heap->contexts) &&
 		fl_load_relaxed(&heap->parked[owner]) != 0;
 }
 
@@ -227,6 +227,8 @@ static __attribute__((noinline)) void free_other(struct heap *heap, void *p,
 	if (likely(op.local != NULL && op.local->calling == 0) ||
 		fl_op_legal(&op))
 		fl_free(&op, p);
+	else if (op.local == NULL && heap->attach != NULL)
+		fl_deferred_free(heap, p, caller);
 }
 
 /* The hot path has brought `used` down to `wake`. */
@@ -292,8 +294,11 @@ void fallow_free_sized(struct fallow *heap, void *p, size_t size)
 
 	if (p == NULL)
 		return;
-	if (!fl_op_begin(&op, heap, 0, CALLER))
+	if (!fl_op_begin(&op, heap, 0, CALLER)) {
+		if (op.local == NULL && op.heap->attach != NULL)
+			fl_deferred_free(op.heap, p, op.caller);
 		return;
+	}
 	op.given_size = size;
 	page = page_find(op.heap, (uintptr_t)p);
 	if (!FALLOW_CHECKS || page == NULL || size_plausible(page, size))

@@ -104,6 +104,8 @@ static enum fallow_status config_check(const struct fallow_config *config)
 		return FALLOW_BAD_TABLES;
 	if (config->contexts == 0 || config->contexts > FALLOW_CONTEXTS_MAX)
 		return FALLOW_BAD_CONTEXTS;
+	if (config->contexts_first > config->contexts)
+		return FALLOW_BAD_CONTEXTS;
 	if ((unsigned)config->misuse_policy > FALLOW_POLICY_STOP ||
 		config->reserve_bytes > RESERVE_MAX ||
 		config->floor_epochs > FALLOW_FLOOR_EPOCHS_MAX)
@@ -141,11 +143,16 @@ enum fallow_status fallow_init(
 	lock_kind_set(&heap->reserve_lock, LOCK_RESERVE);
 	heap->provider = *config->provider;
 	heap->contexts_wanted = config->contexts;
+	heap->contexts_first = config->contexts_first != 0
+		? config->contexts_first
+		: config->contexts;
 	heap->policy = config->misuse_policy;
 	heap->misuse = config->misuse;
 	heap->misuse_ctx = config->misuse_ctx;
 	heap->pressure = config->pressure;
 	heap->pressure_ctx = config->pressure_ctx;
+	heap->attach = config->attach;
+	heap->attach_ctx = config->attach_ctx;
 	heap->reserve_bytes = config->reserve_bytes;
 	heap->sweeping.epoch_ticks = config->epoch_ticks;
 	heap->sweeping.floor_wanted = config->floor_bytes;
@@ -229,6 +236,18 @@ enum fallow_status fallow_add_region(
 	}
 	op_drop(&op);
 	return status;
+}
+
+bool fallow_more_contexts(struct fallow *fallow, unsigned contexts)
+{
+	struct op op = { .heap = heap_of(fallow) };
+	bool made;
+
+	/* The calling context need not be one yet. */
+	op_rejoin(&op);
+	made = fl_table_contexts(&op, contexts);
+	op_drop(&op);
+	return made;
 }
 
 void fallow_fini(struct fallow *fallow)

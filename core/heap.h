@@ -275,7 +275,7 @@ struct heap {
 	struct local **locals;
 	uintptr_t secret;
 	uint32_t contexts; /* 0 until the tables have begun */
-	uint32_t contexts_wanted;
+	uint32_t contexts_first, contexts_wanted; /* at once; at most */
 	bool lean; /* fl_size_page_slices() */
 	uint32_t searches; /* over pages, ever: each has a number */
 	uint32_t sweeps;   /* the same for sweeps */
@@ -285,6 +285,8 @@ struct heap {
 	void *misuse_ctx;
 	bool (*pressure)(void *ctx, size_t size);
 	void *pressure_ctx;
+	bool (*attach)(void *ctx);
+	void *attach_ctx;
 	bool deferring; /* a block was deferred once: see deferred.c */
 	bool shared;    /* an emergency pool: one local for all contexts */
 	size_t reserve_bytes; /* of the emergency pool that is wanted, or 0 */
@@ -326,7 +328,7 @@ struct heap {
 	uint64_t bin_bits; /* bins that are not empty */
 	struct chunk *bins[CHUNK_SLICES + 1];
 	struct page *abandoned[CLASS_COUNT];
-	struct area area_chunks, area_map, area_records;
+	struct area area_locals, area_chunks, area_map, area_records;
 	struct extent *extents;
 	struct heap_counters counters;
 	struct region regions[FALLOW_REGIONS_MAX];
@@ -367,8 +369,9 @@ static inline void op_local(struct op *op)
 {
 	unsigned index = op->heap->shared ? 0 : fl_port_context();
 
-	op->local = index < op->heap->contexts ? op->heap->locals[index]
-					       : NULL;
+	op->local = index < fl_load_relaxed(&op->heap->contexts)
+		? op->heap->locals[index]
+		: NULL;
 }
 
 /* The epoch, as a page or a slice notes it when it is used. */

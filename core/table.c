@@ -11,10 +11,12 @@
  *
  *   window_base                                                   tables_end
  *    | locals | chunk pointers | slice map | descriptors, records |  chunks
- *      whole    8 B a chunk      8 B a slice   4.3 KiB a chunk used
+ *     2.3 KiB   8 B a chunk      8 B a slice   4.3 KiB a chunk used
+ *     a context
  *
- * The middle two are arrays with a committed prefix; the last is taken from in
- * order.  Only the call that set heap->growing commits here; others wait for
+ * The first three are arrays with a committed prefix (before the locals, the
+ * pointers to all of them); the last is taken from in order.  Contexts are
+ * added by the embedder, one call at a time.  Only the call that set heap->growing commits here; others wait for
  * it or do without (region.c).
  *
  * Classes flat and direct.  Locals, chunk pointers and the whole map are taken
@@ -29,10 +31,16 @@
 #define EXTENT_BYTES ((size_t)64 << 10)
 _Static_assert(RECORDS_BYTES == 4096, "a chunk's records are 4 KiB");
 
+/* Of the two arrays of pointers to locals. */
+static size_t pointers_bytes(unsigned contexts)
+{
+	return align_up(
+		2 * contexts * sizeof(struct local *), CACHE_LINE_BYTES);
+}
+
 static size_t locals_bytes(unsigned contexts)
 {
-	return align_up(2 * contexts * sizeof(struct local *),
-			CACHE_LINE_BYTES) +
+	return pointers_bytes(contexts) +
 		contexts * align_up(sizeof(struct local), CACHE_LINE_BYTES);
 }
 
@@ -47,29 +55,34 @@ size_t fl_table_bytes(size_t chunks, unsigned contexts)
 		2 * CACHE_LINE_BYTES;
 }
 
-/* Makes the memory at `at` the heap's locals: every class without a page. */
-static void locals_make(struct heap *heap, uintptr_t at, unsigned contexts)
+/* Where the heap's locals begin: the pointers to all that there may be. */
+static void locals_place(struct heap *heap, uintptr_t at)
 {
-	struct local **locals = (struct local **)at;
-	struct local **serving = locals + contexts;
+	heap->locals = (struct local **)at;
+	heap->serving = heap->locals + heap->contexts_wanted;
+}
+
+/* Makes locals until there are `contexts`: every class without a page. */
+static void locals_make(struct heap *heap, unsigned contexts)
+{
+	size_t pitch = align_up(sizeof(struct local), CACHE_LINE_BYTES);
+	uintptr_t at = (uintptr_t)heap->locals +
+		pointers_bytes(heap->contexts_wanted);
 	unsigned i, class;
 
-	at += align_up(2 * contexts * sizeof(struct local *), CACHE_LINE_BYTES);
-	for (i = 0; i < contexts; i++) {
-		struct local *local = (struct local *)at;
+	for (i = heap->contexts; i < contexts; i++) {
+		struct local *local = (struct local *)(at + i * pitch);
 
 		memset(local, 0, sizeof(*local));
 		local->index = i;
 		lock_kind_set(&local->lock, LOCK_LOCAL);
 		for (class = 0; class < CLASS_COUNT; class++)
 			local->current[class] = &fl_page_none;
-		locals[i] = serving[i] = local;
-		at += align_up(sizeof(struct local), CACHE_LINE_BYTES);
+		heap->locals[i] = heap->serving[i] = local;
 	}
-	heap->locals = locals;
-	heap->serving = serving;
 	/* From here on calls are served.  Pairs with whatever the embedder does
-	 * to tell other CPUs of the heap: the calls read this plainly. */
+	 * to tell other CPUs of the heap, and a thread of its index: the calls
+	 * read this without an order. */
 	fl_store_release(&heap->contexts, contexts);
 }
 
@@ -110,12 +123,12 @@ static bool area_place(
 static enum fallow_status window_begin(struct op *op)
 {
 	struct heap *heap = op->heap;
-	struct area locals;
 	unsigned contexts = heap->contexts_wanted;
 	uintptr_t at = heap->window_base;
 	uintptr_t end = heap->window_end;
 	size_t chunks = heap->chunk_limit;
-	bool fits = area_place(&locals, &at, end, locals_bytes(contexts)) &&
+	bool fits = area_place(&heap->area_locals, &at, end,
+			     locals_bytes(contexts)) &&
 		area_place(&heap->area_chunks, &at, end,
 			chunks * sizeof(struct chunk *)) &&
 		area_place(&heap->area_map, &at, end,
@@ -128,10 +141,26 @@ static enum fallow_status window_begin(struct op *op)
 	heap->tables_end = at;
 	heap->chunks = (struct chunk **)heap->area_chunks.base;
 	heap->map = (struct page **)heap->area_map.base;
-	if (!area_reach(op, &locals, locals.limit))
-		return FALLOW_NO_TABLE_MEMORY;
-	locals_make(heap, locals.base, contexts);
-	return FALLOW_OK;
+	locals_place(heap, heap->area_locals.base);
+	return fl_table_contexts(op, heap->contexts_first)
+		? FALLOW_OK
+		: FALLOW_NO_TABLE_MEMORY;
+}
+
+bool fl_table_contexts(struct op *op, unsigned contexts)
+{
+	struct heap *heap = op->heap;
+
+	if (contexts > heap->contexts_wanted)
+		return false;
+	if (contexts <= heap->contexts)
+		return true;
+	if (!area_reach(op, &heap->area_locals,
+		    pointers_bytes(heap->contexts_wanted) +
+			    locals_bytes(contexts) - pointers_bytes(contexts)))
+		return false;
+	locals_make(heap, contexts);
+	return true;
 }
 
 /* The other classes: takes the arrays out of [at, at + size). */
@@ -158,7 +187,8 @@ static enum fallow_status arrays_begin(
 	heap->area_records.limit = heap->area_records.committed;
 	/* Pairs with the acquire in fallow_owns(): see map_find(). */
 	fl_store_release(&heap->map_slices, chunks * CHUNK_SLICES);
-	locals_make(heap, at, heap->contexts_wanted);
+	locals_place(heap, at);
+	locals_make(heap, heap->contexts_wanted);
 	return FALLOW_OK;
 }
 
@@ -346,10 +376,8 @@ void fl_table_end(struct op *op)
 	struct fallow_range ranges[4];
 	struct extent *extent = heap->extents;
 	const struct area areas[4] = {
-		{ .base = heap->window_base,
-			.committed = align_up(locals_bytes(heap->contexts),
-				GRANULE_BYTES) },
-		heap->area_chunks, heap->area_map, heap->area_records,
+		heap->area_locals, heap->area_chunks, heap->area_map,
+		heap->area_records,
 	};
 	size_t i, n = 0;
 

@@ -39,6 +39,13 @@ bool fl_table_records(struct heap *heap, struct chunk *chunk);
 /* Gives all tables back; the heap is unusable from here on. */
 void fl_table_end(struct op *op);
 
+/*
+ * Makes contexts until there are so many; returns whether there are: iff no
+ * more than fallow_init() was told of, and, in class window, there is memory.
+ * One call at a time.
+ */
+bool fl_table_contexts(struct op *op, unsigned contexts);
+
 #pragma GCC visibility pop
 
 /* A chunk's records, and its descriptor. */

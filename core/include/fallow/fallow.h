@@ -187,6 +187,20 @@ struct fallow_config {
 	/* How many epochs without use they stay; 0: FALLOW_FLOOR_EPOCHS; at
 	 * most FALLOW_FLOOR_EPOCHS_MAX. */
 	uint32_t floor_epochs;
+	/* Of `contexts`, how many there are at first, so that those which never
+	 * come take no memory; 0: all.  See fallow_more_contexts().  Classes
+	 * direct and flat make all of them in any case. */
+	unsigned contexts_first;
+	/*
+	 * Optional.  Called where the index of the context is not below the
+	 * number of them, in place of a report of BAD_CONTEXT, so that threads
+	 * need not be told of: it may give the calling one an index, and
+	 * returns whether it has.  If not, an allocation is NULL, and a free is
+	 * fallow_free_deferred().  Called without locks, by calls in any
+	 * context; may call into the heap once there is an index.
+	 */
+	bool (*attach)(void *ctx);
+	void *attach_ctx;
 };
 
 #define FALLOW_EPOCH_TICKS ((uint64_t)100000000)
@@ -220,6 +234,17 @@ enum fallow_status fallow_init(
  */
 enum fallow_status fallow_add_region(
 	struct fallow *heap, uintptr_t base, size_t size)
+	__attribute__((warn_unused_result));
+
+/*
+ * Makes contexts until their indices are those below `contexts`.
+ * Returns: whether they are; not iff `contexts` is above config.contexts, or
+ * (window) there is no memory for their tables.
+ * Requires: no other call of this function meanwhile; who is given an index is
+ * told of it by a lock or the like.
+ * Context: task, and config.attach.  Calls: commit (window).
+ */
+bool fallow_more_contexts(struct fallow *heap, unsigned contexts)
 	__attribute__((warn_unused_result));
 
 /*
