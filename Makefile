@@ -160,7 +160,7 @@ lib: $(LIBS) ## both archives for both CPUs; MODEL=, OPT=, CFLAGS=
 
 # `make run` must not ask for what only the tests need.
 DEPS := $(sort $(foreach g,$(or $(MAKECMDGOALS),lib), \
-	$(if $(filter lib model,$(g)),$(g),$(if $(filter replay-host,$(g)),host, \
+	$(if $(filter lib model preload,$(g)),$(g),$(if $(filter replay-host,$(g)),host, \
 	$(if $(filter bench-return,$(g)),test plot, \
 	$(if $(filter bench bench-programs bench-instructions,$(g)),bench, \
 	$(if $(filter run,$(g)),run-$(BOARD),test)))))))

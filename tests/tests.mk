@@ -157,7 +157,7 @@ GUEST_SUPPORT := $(filter-out $(HOST_SUPPORT), \
 	$(sort $(wildcard tests/support/*.c)))
 SUPPORT_SRCS := $(filter-out tests/support/guest_main.c \
 	tests/support/meet.c tests/support/sched.c,$(GUEST_SUPPORT)) \
-	$(HOST_SUPPORT) $(sort $(wildcard boards/linux/*.c)) \
+	$(HOST_SUPPORT) $(sort boards/linux/mmap.c) \
 	$(wildcard boards/virt/devicetree.c boards/q35/madt.c)
 
 # $(call programs,FLAVOUR,SOURCES): build/FLAVOUR/tests/... of each.

@@ -67,6 +67,8 @@ static unsigned mmap_commit(
 	const struct board_mmap *mmap = ctx;
 	unsigned result = FALLOW_COMMIT_DONE | FALLOW_COMMIT_ZEROED;
 
+	if (mmap->commit_most != 0 && size > mmap->commit_most)
+		return FALLOW_COMMIT_NO_MEMORY;
 	if (!mmap->demand &&
 		mprotect((void *)base, size, PROT_READ | PROT_WRITE) != 0) {
 		(void)mprotect((void *)base, size, PROT_NONE);
@@ -196,6 +198,7 @@ enum fallow_status board_mmap_init(
 			.now = mmap_now,
 		},
 		.window_size = given.window_size,
+		.commit_most = given.commit_most,
 		.demand = given.demand,
 		.window_base = window_reserve(given.window_size,
 			given.demand ? PROT_READ | PROT_WRITE : PROT_NONE),

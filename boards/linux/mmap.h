@@ -23,6 +23,9 @@ struct board_mmap_config {
 	bool demand;
 	/* Never ask for huge pages: large_log2 is 0. */
 	bool no_large;
+	/* With `demand`: the most bytes that one commit may ask for, as the
+	 * kernel would refuse what is beyond all its memory; 0: any. */
+	size_t commit_most;
 };
 
 struct board_mmap {
@@ -31,6 +34,7 @@ struct board_mmap {
 	/* What fallow_config's window takes: 2 MiB-aligned. */
 	uintptr_t window_base;
 	size_t window_size;
+	size_t commit_most;
 	bool demand;
 };
 

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+#
+# linux: the same core as a shared library, which programs are started with
+# instead of their C library's allocator:
+#
+#   LD_PRELOAD=build/linux/libfallow.so python3 ...
+#
+# Everything in C is compiled as one, so that the heap's hot paths end up inside
+# malloc() and free(): -flto, and "flatten" there.  core/string.c is left out: the C library's is
+# faster.  The C++ operators are linked without the C++ library, see there.
+
+HOST_CXX ?= g++
+
+LINUX_COMMON := -O2 -g $(WARNINGS) $(INCLUDES) -MMD -MP -fPIC \
+	-fvisibility=hidden -fno-semantic-interposition -fno-plt -pthread \
+	-ftls-model=initial-exec -DFALLOW_MODEL=FALLOW_MODEL_THREAD \
+	-DFALLOW_PORT_HEADER='"linux/port.h"'
+# -Wshadow is out: fallow_snapshot() has the name of the struct it fills.
+LINUX_CXXFLAGS := -std=c++17 $(filter-out -Wshadow -Wstrict-prototypes \
+	-Wmissing-prototypes,$(LINUX_COMMON)) -fvisibility-inlines-hidden
+$(eval $(call flavour,linux,host,$(HOST_CC),$(LINUX_COMMON) -flto=auto))
+
+LINUX_SRCS := $(filter-out core/string.c,$(CORE_SRCS)) \
+	$(sort $(wildcard boards/linux/*.c))
+PRELOAD := $(BUILD)/linux/libfallow.so
+
+$(BUILD)/linux/boards/linux/operators.o: boards/linux/operators.cc \
+		$(BUILD)/linux/flags | deps
+	@mkdir -p $(@D)
+	$(call say,CXX,$< (linux))$(HOST_CXX) $(LINUX_CXXFLAGS) $(CFLAGS) -c \
+		-o $@ $<
+
+$(PRELOAD): $(LINUX_SRCS:%.c=$(BUILD)/linux/%.o) \
+		$(BUILD)/linux/boards/linux/operators.o boards/linux/libfallow.map
+	$(call say,LD,$@)$(linux_CC) $(filter-out -MMD -MP,$(linux_CFLAGS)) \
+		-shared -Wl$(comma)-z$(comma)now -Wl$(comma)-z$(comma)relro \
+		-Wl$(comma)--version-script=boards/linux/libfallow.map \
+		-o $@ $(filter %.o,$^)
+
+.PHONY: preload
+preload: $(PRELOAD) ## build/linux/libfallow.so, for LD_PRELOAD on this machine

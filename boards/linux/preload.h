@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of libfallow.so have in common: one heap, its threads, and
+ * what the C and C++ names do where the heap itself cannot go on.
+ */
+#ifndef LINUX_PRELOAD_H
+#define LINUX_PRELOAD_H
+
+#include <fallow/fallow.h>
+
+#include "linux/settings.h"
+
+#pragma GCC visibility push(hidden)
+
+/* All zero until it is made, which every call of fallow_...() can take. */
+extern struct fallow board_heap;
+extern struct board_settings board_settings;
+
+/* Makes the heap, if nobody has; returns whether it is there. */
+bool board_heap_make(void);
+
+/* heap.c: what a call comes to that the heap has answered with NULL. */
+enum board_call {
+	BOARD_ALLOC,
+	BOARD_ZALLOC,
+	BOARD_ALIGNED,
+	BOARD_REALLOC,
+};
+
+/*
+ * Tries again where that may help: the heap is not made yet, or the thread has
+ * no context.  Returns the block, or NULL: there is no memory.  errno is
+ * not set.
+ */
+void *board_again(enum board_call call, void *p, size_t align, size_t size)
+	__attribute__((cold, noinline));
+
+/* The same for the size of a block; 0 iff it is none. */
+size_t board_again_usable(void *p) __attribute__((cold, noinline));
+
+/* thread.c: the most threads that have contexts of their own at once. */
+#define BOARD_CONTEXTS FALLOW_CONTEXTS_MAX
+/* The context that those share which have none. */
+#define BOARD_GUEST 0
+
+/* Once, when the heap is made: what threads need.  Returns whether they can. */
+bool board_thread_begin(void);
+
+/* The heap's attach hook. */
+bool board_thread_attach(void *ctx);
+
+/* Becomes the guest, for a thread without a context: one at a time. */
+void board_guest_enter(void);
+void board_guest_leave(void);
+
+/* report.c: figures at the end, and malloc_stats(). */
+void board_report_begin(void);
+void board_report_print(int fd);
+void board_misuse(void *ctx, const struct fallow_misuse *report);
+
+#pragma GCC visibility pop
+
+#endif
