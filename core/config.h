@@ -16,6 +16,9 @@
  *                      block in use keeps all its memory, and the hot paths are
  *                      the same.
  * FALLOW_DEBUG         Assertions on the allocator's own bugs.  Default 0.
+ * FALLOW_BUMP_DEBUG    Arenas keep the size of each block in 16 bytes before it
+ *                      and compare, and notice who comes in while another is.
+ *                      Default that of FALLOW_DEBUG.
  */
 #ifndef CORE_CONFIG_H
 #define CORE_CONFIG_H
@@ -34,6 +37,9 @@
 #endif
 #ifndef FALLOW_CHECKS
 #define FALLOW_CHECKS 1
+#endif
+#ifndef FALLOW_BUMP_DEBUG
+#define FALLOW_BUMP_DEBUG FALLOW_DEBUG
 #endif
 #ifndef FALLOW_HOLES
 #define FALLOW_HOLES 1

@@ -60,11 +60,15 @@ struct page {
 	union {
 		struct block *free; /* PAGE_SMALL: blocks that can be had */
 		uint64_t bits;      /* others: a bit for each such block */
+		void *arena;        /* PAGE_SPAN: whose it is, or NULL */
 	};
 	uint32_t used;
 	/* A free that leaves this many in use takes the slow path. */
 	uint32_t wake;
-	uint64_t reciprocal; /* page_index() */
+	union {
+		uint64_t reciprocal; /* page_index() */
+		size_t asked; /* PAGE_SPAN of an arena: see bump_span.c */
+	};
 	uint32_t block_size;
 	uint32_t formed_end; /* formed * block_size */
 	uint8_t class;

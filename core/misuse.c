@@ -35,6 +35,10 @@ const char *fallow_misuse_text(enum fallow_misuse_kind kind)
 		return "call from inside the provider or a hook";
 	case FALLOW_MISUSE_BAD_CONTEXT:
 		return "context index out of range";
+	case FALLOW_MISUSE_SHARED:
+		return "call into an arena that somebody is in";
+	case FALLOW_MISUSE_BAD_MARK:
+		return "mark of no open scope";
 	default:
 		return "unknown misuse";
 	}
@@ -47,7 +51,7 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 	bool own;
 
 	*kind = FALLOW_MISUSE_FOREIGN;
-	if (page == NULL)
+	if (page == NULL || (page->kind == PAGE_SPAN && page->arena != NULL))
 		return false;
 	*kind = FALLOW_MISUSE_INTERIOR;
 	if (page->kind == PAGE_SPAN) {

@@ -38,6 +38,7 @@ static void span_init(struct page *span, struct run run, size_t size,
 	span->loose = align > 16 ? (uint8_t)__builtin_ctzll(align) : 0;
 	span->base = run.chunk->base + run.first * SLICE_BYTES;
 	span->next = span->prev = NULL;
+	span->arena = NULL;
 	span->chunk = run.chunk;
 	span->span_size = size;
 	span->first_slice = (uint8_t)run.first;

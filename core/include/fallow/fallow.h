@@ -72,14 +72,16 @@ enum fallow_misuse_kind {
 	/* The block is free already. */
 	FALLOW_MISUSE_DOUBLE_FREE = 1,
 	/* The address belongs to no page and no span of this heap: it came
-	 * from elsewhere, or all around it was freed long ago. */
+	 * from elsewhere, or all around it was freed long ago.  Or it is an
+	 * arena's and freed into the heap, or the other way round. */
 	FALLOW_MISUSE_FOREIGN,
 	/* The address is inside a block, not at its begin. */
 	FALLOW_MISUSE_INTERIOR,
 	/* The address is in a page, where no block has been given out yet or
 	 * where none fits any more. */
 	FALLOW_MISUSE_UNFORMED,
-	/* A sized free whose size cannot be that of the block. */
+	/* A sized free whose size cannot be that of the block; an arena's free
+	 * or reallocation whose size is not. */
 	FALLOW_MISUSE_WRONG_SIZE,
 	/* An alignment that is zero or no power of two. */
 	FALLOW_MISUSE_BAD_ALIGNMENT,
@@ -88,6 +90,10 @@ enum fallow_misuse_kind {
 	/* The index of the context is not below the heap's maximum: seen when
 	 * a call begins.  No thread may move to such a CPU inside a call. */
 	FALLOW_MISUSE_BAD_CONTEXT,
+	/* A call into an arena while another is inside it (debug builds). */
+	FALLOW_MISUSE_SHARED,
+	/* The rewind of an arena to a mark whose scope is not open. */
+	FALLOW_MISUSE_BAD_MARK,
 	FALLOW_MISUSE_COUNT,
 };
 

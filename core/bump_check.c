@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arenas looked at: counts, invariants, and the sizes that calls are told.
+ *
+ * A debug build keeps 16 bytes in front of each block: the size it was last
+ * asked for with, and a tag made of its address, the heap's secret and whether
+ * it is in use.  What was never written as a tag is no block's begin.  The tag
+ * of a freed block lasts until its memory is used again.
+ *
+ * Of large blocks the record has the size too, so theirs are compared in every
+ * build.
+ */
+#include "bump.h"
+
+#include "alloc.h"
+#include "grow.h"
+#include "misuse.h"
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+/* What no program writes by chance, and not what marks the heap's blocks. */
+#define TAG_USED ((uintptr_t)0x5ca1ab1e0ddba11u)
+#define TAG_FREE ((uintptr_t)0x0ddba115ca1ab1eu)
+
+/* The tag in front of a block. */
+static uintptr_t lead_tag(const struct bump *bump, const void *p, bool used)
+{
+	return (uintptr_t)p ^ bump->heap->secret ^ (used ? TAG_USED : TAG_FREE);
+}
+
+static struct bump_lead *lead_of(const void *p)
+{
+	return (struct bump_lead *)((uintptr_t)p - sizeof(struct bump_lead));
+}
+
+void fl_bump_lead_set(const struct bump *bump, void *p, size_t size)
+{
+	lead_of(p)->size = size;
+	lead_of(p)->tag = lead_tag(bump, p, true);
+}
+
+void fl_bump_lead_clear(const struct bump *bump, void *p)
+{
+	lead_of(p)->tag = lead_tag(bump, p, false);
+}
+
+/* Reports what a call by `caller` did; `block` NULL: none is known. */
+static void report(struct bump *bump, uintptr_t caller,
+	enum fallow_misuse_kind kind, const void *p, const void *block,
+	size_t block_size, size_t given)
+{
+	/* What the report takes its block from. */
+	const struct page page = {
+		.kind = PAGE_SPAN,
+		.base = (uintptr_t)block,
+		.span_size = block_size,
+	};
+	struct op op = {
+		.heap = bump->heap,
+		.caller = caller,
+		.given_size = given,
+	};
+
+	op_enter(&op);
+	fl_misuse(&op, kind, (uintptr_t)p, block == NULL ? NULL : &page);
+}
+
+void fl_bump_misuse(struct bump *bump, enum fallow_misuse_kind kind,
+	const void *p, const void *block, size_t block_size, size_t given)
+{
+	report(bump, bump->caller, kind, p, block, block_size, given);
+}
+
+/* What a pointer is that should be a block of this size; 0 if it is, else the
+ * kind of misuse.  *size becomes that of the block. */
+static unsigned judge(const struct bump *bump, const struct page *span,
+	const void *p, size_t *size)
+{
+	uintptr_t at = (uintptr_t)p;
+	size_t given = *size;
+
+	*size = 0;
+	if (span == NULL)
+		return FALLOW_MISUSE_FOREIGN;
+	if (!FALLOW_BUMP_DEBUG) {
+		*size = span->asked;
+		if (span->asked != 0 && at != span->base)
+			return FALLOW_MISUSE_INTERIOR;
+		return given == span->asked ? 0 : FALLOW_MISUSE_WRONG_SIZE;
+	}
+	if (at % BUMP_ALIGN != 0 || at - span->base < sizeof(struct bump_lead))
+		return FALLOW_MISUSE_INTERIOR;
+	/* Behind the last block there is none, whatever is left there. */
+	if (at - bump->cur < bump->end - bump->cur ||
+		lead_of(p)->tag == lead_tag(bump, p, false))
+		return FALLOW_MISUSE_DOUBLE_FREE;
+	if (lead_of(p)->tag != lead_tag(bump, p, true))
+		return FALLOW_MISUSE_INTERIOR;
+	*size = lead_of(p)->size;
+	return given == *size ? 0 : FALLOW_MISUSE_WRONG_SIZE;
+}
+
+bool fl_bump_verify(struct bump *bump, const void *p, size_t size)
+{
+	const struct page *span = fl_bump_span_of(bump, (uintptr_t)p);
+	size_t given = size;
+	unsigned kind = judge(bump, span, p, &size);
+	const void *block = p;
+
+	if (kind == 0)
+		return true;
+	if (kind != FALLOW_MISUSE_WRONG_SIZE || size == 0)
+		block = NULL;
+	fl_bump_misuse(bump, kind, p, block, size, given);
+	return false;
+}
+
+bool fl_bump_enter(struct bump *bump, uintptr_t caller)
+{
+	uint32_t nobody = 0;
+
+	/* Pairs with bump_leave(). */
+	if (fl_cas_acquire(&bump->busy, &nobody, 1))
+		return true;
+	/* What the other one noted of itself stays. */
+	report(bump, caller, FALLOW_MISUSE_SHARED, bump, NULL, 0, 0);
+	return false;
+}
+
+/* Bytes of a list's pieces. */
+static size_t list_bytes(const struct bump *bump, size_t list)
+{
+	const struct bump_piece *piece = bump->lists[list];
+	size_t bytes = 0;
+
+	for (; piece != NULL; piece = piece->next)
+		bytes += list < BUMP_SMALLS ? (list + 1) * BUMP_ALIGN
+					    : piece->size;
+	return bytes;
+}
+
+void fallow_bump_counts(
+	struct fallow_bump *arena, struct fallow_bump_counts *counts)
+{
+	const struct bump *bump = bump_of(arena);
+	struct fallow_bump_counts now = {
+		.chunk_bytes = bump->chunk_bytes,
+		.chunks = bump->held,
+		.kept = bump->kept,
+		.unused = bump->end - bump->cur,
+		.scopes = bump->scope == NULL ? 0 : bump->scope->depth,
+	};
+	const struct page *span;
+	size_t list;
+
+	for (span = bump->spans; span != NULL; span = span->next)
+		if (span->asked != 0)
+			now.large += span->span_size;
+	for (list = 0; list < BUMP_LISTS; list++)
+		now.listed += list_bytes(bump, list);
+	grow_write(counts, &now, sizeof(now));
+}
+
+/* What is being verified, and what was found. */
+struct look {
+	const struct bump *bump;
+	const char *broken;
+	uintptr_t where;
+};
+
+/* Notes the first invariant that does not hold; returns whether it holds. */
+static bool holds(struct look *look, bool condition, const char *invariant,
+	uintptr_t where)
+{
+	if (!condition && look->broken == NULL) {
+		look->broken = invariant;
+		look->where = where;
+	}
+	return condition;
+}
+
+/* Whether [base, base + size) lies in one chunk of the arena. */
+static bool in_chunk(const struct bump *bump, uintptr_t base, size_t size)
+{
+	const struct page *span = fl_bump_span_of(bump, base);
+
+	return span != NULL && span->asked == 0 &&
+		size <= span->span_size - (base - span->base);
+}
+
+static void list_look(struct look *look, size_t list)
+{
+	const struct bump *bump = look->bump;
+	const struct bump_piece *piece = bump->lists[list];
+
+	holds(look, piece == NULL || bump->filled[list / 64] >> list % 64 & 1,
+		"a list that is not empty has its bit", (uintptr_t)piece);
+	for (; piece != NULL; piece = piece->next) {
+		uintptr_t at = (uintptr_t)piece;
+		size_t size = (list + 1) * BUMP_ALIGN;
+
+		if (list >= BUMP_SMALLS && in_chunk(bump, at, sizeof(*piece)))
+			size = piece->size;
+		if (!holds(look,
+			    size % BUMP_ALIGN == 0 &&
+				    bump_list_of(size) == list &&
+				    in_chunk(bump, at, size) &&
+				    (at + size <= bump->cur ||
+					    at >= bump->end),
+			    "a listed piece lies in a chunk, outside of the area",
+			    at))
+			return;
+	}
+}
+
+static void spans_look(struct look *look)
+{
+	const struct bump *bump = look->bump;
+	uint32_t depth = bump->scope == NULL ? 0 : bump->scope->depth;
+	const struct page *span;
+	size_t held = 0, kept = 0;
+
+	for (span = bump->spans; span != NULL; span = span->next) {
+		if (!holds(look,
+			    span->used <= depth &&
+				    map_find(bump->heap, span->base) == span &&
+				    span->arena == bump,
+			    "spans are listed by scope, innermost first",
+			    span->base))
+			return;
+		depth = span->used;
+		held += span->asked == 0 ? span->span_size : 0;
+	}
+	for (span = bump->spares; span != NULL; span = span->next)
+		kept += span->span_size;
+	holds(look, held == bump->held && kept == bump->kept,
+		"`held` and `kept` are the bytes of chunks", 0);
+}
+
+const char *fallow_bump_check(struct fallow_bump *arena, uintptr_t *where)
+{
+	struct look look = { .bump = bump_of(arena) };
+	const struct bump *bump = look.bump;
+	size_t list;
+
+	holds(&look,
+		bump->cur == bump->end ||
+			(bump->floor <= bump->cur && bump->cur < bump->end &&
+				in_chunk(bump, bump->cur,
+					bump->end - bump->cur)),
+		"the area lies in a chunk of the arena", bump->cur);
+	spans_look(&look);
+	for (list = 0; list < BUMP_LISTS && look.broken == NULL; list++)
+		list_look(&look, list);
+	if (look.broken != NULL && where != NULL)
+		*where = look.where;
+	return look.broken;
+}

@@ -1,0 +1,873 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Arenas: a shadow of every block under random operations, and each rule by
+ * itself.  test_bump_bare.c runs the same on arenas without sizes in front of
+ * their blocks.
+ */
+#include "bump.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "white.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+#define BLOCKS 3000
+#define SCOPES 6
+
+/* A block in use: where, and what its bytes begin with. */
+struct shadow {
+	unsigned char *p;
+	size_t size;
+	uint64_t seed;
+	unsigned scope; /* how many were open when it was allocated */
+};
+
+struct shadows {
+	struct rig *rig;
+	struct fallow_bump bump;
+	struct fallow_bump_mark marks[SCOPES];
+	unsigned scopes;
+	uint64_t random;
+	size_t count;
+	size_t nulls, moves, stays;
+	struct shadow blocks[BLOCKS];
+};
+
+/* A rig with an arena; `chunk` and `keep` as in the settings. */
+static struct shadows *shadows_begin(enum fallow_provider_class class,
+	size_t window, size_t chunk, size_t keep)
+{
+	struct shadows *s = aligned_alloc(
+		_Alignof(struct shadows), sizeof(*s));
+	struct fallow_bump_settings settings = { .size = sizeof(settings),
+		.chunk_bytes = chunk, .keep_bytes = keep };
+
+	if (!s)
+		exit(97);
+	memset(s, 0xcc, sizeof(*s));
+	s->rig = rig_begin(class, window, 1);
+	s->scopes = 0;
+	s->count = s->nulls = s->moves = s->stays = 0;
+	s->random = test_seed;
+	CHECK_EQUAL(fallow_bump_init(&s->bump, &s->rig->heap, &settings), 0);
+	return s;
+}
+
+static struct fallow_bump_counts counts_now(struct fallow_bump *bump)
+{
+	struct fallow_bump_counts now = { .size = sizeof(now) };
+
+	fallow_bump_counts(bump, &now);
+	return now;
+}
+
+/* Fails the test for an invariant that is broken. */
+static void bump_look(struct fallow_bump *bump)
+{
+	uintptr_t where = 0;
+	const char *broken = fallow_bump_check(bump, &where);
+
+	if (broken) {
+		test_printf("\n    at 0x%lx", (unsigned long)where);
+		test_fail(__FILE__, __LINE__, broken);
+	}
+}
+
+/* The arena's end: the heap has no block left. */
+static void shadows_end(struct shadows *s)
+{
+	struct fallow_snapshot now = { .size = sizeof(now) };
+
+	bump_look(&s->bump);
+	fallow_bump_fini(&s->bump);
+	fallow_snapshot(&s->rig->heap, &now);
+	CHECK_EQUAL(now.blocks, 0);
+	white_end(s->rig);
+	free(s);
+}
+
+static void bytes_fill(unsigned char *p, size_t from, size_t to, uint64_t seed)
+{
+	for (size_t i = from; i < to; i++)
+		p[i] = (unsigned char)(seed + i * 167 + (i >> 8) * 13);
+}
+
+static bool bytes_are(const unsigned char *p, size_t size, uint64_t seed)
+{
+	for (size_t i = 0; i < size; i++)
+		if (p[i] != (unsigned char)(seed + i * 167 + (i >> 8) * 13))
+			return false;
+	return true;
+}
+
+static bool bytes_zero(const unsigned char *p, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		if (p[i] != 0)
+			return false;
+	return true;
+}
+
+/* A size as programs ask for them: mostly small, now and then anything. */
+static size_t size_random(struct shadows *s)
+{
+	uint64_t r = test_random(&s->random);
+	size_t most = 1;
+
+	if (r % 64 == 0)
+		most = 300 * KIB;
+	else if (r % 16 == 0)
+		most = 70 * KIB;
+	else if (r % 4 == 0)
+		most = 3000;
+	else
+		most = 200;
+	return (size_t)(test_random(&s->random) % most);
+}
+
+/* Learns a block; NULL is counted. */
+static void shadow_learn(
+	struct shadows *s, unsigned char *p, size_t size, bool zero)
+{
+	struct shadow *block = &s->blocks[s->count];
+
+	if (!p) {
+		s->nulls++;
+		return;
+	}
+	CHECK_EQUAL((uintptr_t)p % 16, 0);
+	if (zero)
+		CHECK(bytes_zero(p, 0, size));
+	*block = (struct shadow){ p, size, test_random(&s->random),
+		s->scopes };
+	bytes_fill(p, 0, size, block->seed);
+	s->count++;
+}
+
+static void step_alloc(struct shadows *s, unsigned flags)
+{
+	uint64_t r = test_random(&s->random);
+	size_t size = size_random(s);
+	size_t align = (size_t)1 << (r >> 32) % 17;
+	unsigned char *p;
+
+	if (s->count == BLOCKS)
+		return;
+	if (r % 8 == 0)
+		flags |= FALLOW_ZERO;
+	if (r % 16 == 1) {
+		p = fallow_bump_alloc_aligned_flags(
+			&s->bump, align, size, flags);
+		CHECK_EQUAL((uintptr_t)p & (align - 1), 0);
+	} else if (flags) {
+		p = fallow_bump_alloc_flags(&s->bump, size, flags);
+	} else {
+		p = fallow_bump_alloc(&s->bump, size);
+	}
+	shadow_learn(s, p, size, flags & FALLOW_ZERO);
+}
+
+static void step_free(struct shadows *s, size_t index)
+{
+	struct shadow *block = &s->blocks[index];
+
+	CHECK(bytes_are(block->p, block->size, block->seed));
+	fallow_bump_free(&s->bump, block->p, block->size);
+	*block = s->blocks[--s->count];
+}
+
+static void step_realloc(struct shadows *s, size_t index, unsigned flags)
+{
+	struct shadow *block = &s->blocks[index];
+	uint64_t r = test_random(&s->random);
+	size_t size = r % 4 ? block->size + r / 4 % 200 : size_random(s);
+	size_t least = size < block->size ? size : block->size;
+	unsigned char *p;
+
+	CHECK(bytes_are(block->p, block->size, block->seed));
+	if (r % 8 == 1)
+		flags |= FALLOW_ZERO;
+	p = flags ? fallow_bump_realloc_flags(&s->bump, block->p, block->size,
+			    size, flags)
+		  : fallow_bump_realloc(
+			    &s->bump, block->p, block->size, size);
+	if (!p) {
+		s->nulls++;
+		CHECK(size > block->size);
+		CHECK(bytes_are(block->p, block->size, block->seed));
+		return;
+	}
+	CHECK(bytes_are(p, least, block->seed));
+	if (flags & FALLOW_ZERO)
+		CHECK(bytes_zero(p, least, size));
+	if (size <= block->size)
+		CHECK_EQUAL((uintptr_t)p, (uintptr_t)block->p);
+	s->moves += p != block->p;
+	s->stays += p == block->p && size > block->size;
+	if (p != block->p)
+		block->scope = s->scopes;
+	block->p = p;
+	block->size = size;
+	bytes_fill(p, 0, size, block->seed);
+}
+
+/* Forgets the blocks of scopes that have ended. */
+static void shadows_forget(struct shadows *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->count; i++)
+		if (s->blocks[i].scope <= s->scopes)
+			s->blocks[kept++] = s->blocks[i];
+	s->count = kept;
+}
+
+static void step_scope(struct shadows *s)
+{
+	uint64_t r = test_random(&s->random);
+
+	if (r % 2 && s->scopes < SCOPES) {
+		fallow_bump_mark(&s->bump, &s->marks[s->scopes++]);
+	} else if (s->scopes > 0) {
+		s->scopes = (unsigned)(r / 2 % s->scopes);
+		fallow_bump_rewind(&s->bump, &s->marks[s->scopes]);
+		shadows_forget(s);
+	}
+}
+
+static void shadows_verify(struct shadows *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		CHECK(bytes_are(s->blocks[i].p, s->blocks[i].size,
+			s->blocks[i].seed));
+	bump_look(&s->bump);
+}
+
+/* One operation; frees and allocations in turn outnumber each other. */
+static void shadows_step(struct shadows *s, size_t n, unsigned flags)
+{
+	uint64_t r = test_random(&s->random);
+	unsigned frees = n / 2000 % 2 ? 60 : 30;
+	size_t index = s->count ? (size_t)(r >> 16) % s->count : 0;
+
+	/* What came last is freed more often than anything else. */
+	if (s->count && r % 7 == 0)
+		index = s->count - 1;
+	if (r % 2000 == 1999) {
+		fallow_bump_reset(&s->bump);
+		s->count = s->scopes = 0;
+	} else if (r % 100 == 99) {
+		step_scope(s);
+	} else if (r % 100 < frees && s->count) {
+		step_free(s, index);
+	} else if (r % 100 < frees + 15 && s->count) {
+		step_realloc(s, index, flags);
+	} else {
+		step_alloc(s, flags);
+	}
+	if (n % 512 == 0)
+		shadows_verify(s);
+}
+
+/* Random operations on every class of provider, with small chunks and large;
+ * at every moment each block holds what was written into it. */
+static void test_bump_random(void)
+{
+	for (int class = FALLOW_CLASS_WINDOW; class <= FALLOW_CLASS_FLAT;
+		class++) {
+		for (unsigned i = 0; i < 3; i++) {
+			struct shadows *s = shadows_begin(
+				(enum fallow_provider_class)class, 64 * MIB,
+				i == 0 ? 0 : i == 1 ? 64 * KIB : 3 * MIB,
+				i == 1 ? FALLOW_BUMP_KEEP_NONE : 0);
+
+			s->random += (uint64_t)class * 8 + i;
+			for (size_t n = 0; n < 15000; n++)
+				shadows_step(s, n, 0);
+			CHECK(s->moves > 100 && s->stays > 10);
+			shadows_verify(s);
+			shadows_end(s);
+		}
+	}
+}
+
+/* The same where memory runs out all the time, and where each provider call may
+ * be refused. */
+static void test_bump_random_exhausted(void)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		struct shadows *s = shadows_begin(
+			i % 2 ? FALLOW_CLASS_FLAT : FALLOW_CLASS_WINDOW,
+			i % 2 ? MIB : 32 * MIB, 0, 0);
+
+		s->random += i;
+		s->rig->sim.refuse_rate = i == 2 ? 128 : 0;
+		s->rig->sim.budget = 2 * MIB;
+		for (size_t n = 0; n < 15000; n++)
+			shadows_step(s, n,
+				i == 0 && n % 3 == 0 ? FALLOW_NOWAIT : 0);
+		CHECK(s->nulls > 0);
+		shadows_verify(s);
+		s->rig->sim.refuse_rate = 0;
+		shadows_end(s);
+	}
+}
+
+/* One behind the other, 16 bytes apart at the least. */
+static void test_bump_is_dense(void)
+{
+	struct shadows *s = shadows_begin(
+		FALLOW_CLASS_WINDOW, 64 * MIB, 8 * MIB, 0);
+	char *next = fallow_bump_alloc(&s->bump, 0);
+
+	next += 16 + BUMP_LEAD;
+	for (size_t size = 1; size < 3000; size++) {
+		CHECK_EQUAL((uintptr_t)fallow_bump_alloc(&s->bump, size),
+			(uintptr_t)next);
+		next += (size + 15) / 16 * 16 + BUMP_LEAD;
+	}
+	shadows_end(s);
+}
+
+/* What was freed serves the next of just its size, of any in 16 bytes up to
+ * 1 KiB, and a smaller one with the rest left over. */
+static void test_bump_free_is_used_again(void)
+{
+	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
+	struct fallow_bump_counts now;
+
+	for (size_t size = 1; size <= 65536; size = size * 5 / 4 + 1) {
+		void *p = fallow_bump_alloc(&s->bump, size);
+		void *fence = fallow_bump_alloc(&s->bump, 1);
+
+		CHECK(p && fence);
+		fallow_bump_free(&s->bump, p, size);
+		now = counts_now(&s->bump);
+		CHECK_EQUAL(now.listed, bump_piece_size(size));
+		CHECK(fallow_bump_alloc(&s->bump, size) == p);
+		CHECK_EQUAL(counts_now(&s->bump).listed, 0);
+	}
+	{
+		char *p = fallow_bump_alloc(&s->bump, 20000);
+		char *q;
+
+		CHECK(fallow_bump_alloc(&s->bump, 1) != NULL);
+		fallow_bump_free(&s->bump, p, 20000);
+		q = fallow_bump_alloc(&s->bump, 2000);
+		CHECK(q == p);
+		CHECK_EQUAL(counts_now(&s->bump).listed,
+			bump_piece_size(20000) - bump_piece_size(2000));
+	}
+	shadows_end(s);
+}
+
+/* The last block is taken back, and the one before it then. */
+static void test_bump_last_is_taken_back(void)
+{
+	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
+	void *a = fallow_bump_alloc(&s->bump, 100);
+	void *b = fallow_bump_alloc(&s->bump, 5000);
+	void *c = fallow_bump_alloc(&s->bump, 0);
+
+	fallow_bump_free(&s->bump, c, 0);
+	fallow_bump_free(&s->bump, b, 5000);
+	CHECK_EQUAL(counts_now(&s->bump).listed, 0);
+	CHECK(fallow_bump_alloc(&s->bump, 64) == b);
+	fallow_bump_free(&s->bump, a, 100);
+	CHECK_EQUAL(counts_now(&s->bump).listed, bump_piece_size(100));
+	fallow_bump_free(&s->bump, NULL, 77);
+	shadows_end(s);
+}
+
+/* The last block grows and shrinks where it is, to the end of the chunk. */
+static void test_bump_grows_in_place(void)
+{
+	struct shadows *s = shadows_begin(
+		FALLOW_CLASS_WINDOW, 64 * MIB, 256 * KIB, 0);
+	unsigned char *fence = fallow_bump_alloc(&s->bump, 16);
+	unsigned char *p = fallow_bump_alloc(&s->bump, 16);
+	size_t size = 16;
+
+	CHECK(fence && p);
+	bytes_fill(p, 0, 16, 5);
+	for (; size + 500 <= 64 * KIB; size += 500) {
+		unsigned char *q = fallow_bump_realloc(
+			&s->bump, p, size, size + 500);
+
+		CHECK_OR_RETURN(q == p);
+		bytes_fill(q, size, size + 500, 5);
+		p = q;
+	}
+	for (; size > 16; size -= 500)
+		CHECK(fallow_bump_realloc(&s->bump, p, size, size - 500) == p);
+	CHECK(bytes_are(p, 16, 5));
+	CHECK_EQUAL(counts_now(&s->bump).listed, 0);
+	/* One that is not the last moves, and what it was is free. */
+	CHECK(fallow_bump_realloc(&s->bump, fence, 16, 17) != fence);
+	CHECK_EQUAL(counts_now(&s->bump).listed, bump_piece_size(16));
+	/* One that shrinks stays, and what it had is free. */
+	p = fallow_bump_alloc(&s->bump, 1000);
+	CHECK(fallow_bump_alloc(&s->bump, 500) != NULL);
+	CHECK(fallow_bump_realloc(&s->bump, p, 1000, 100) == p);
+	CHECK_EQUAL(counts_now(&s->bump).listed, bump_piece_size(16) +
+			bump_piece_size(1000) - bump_piece_size(100));
+	shadows_end(s);
+}
+
+/* An allocation at an alignment that the compiler does not see. */
+static void *aligned(struct shadows *s, size_t align, size_t size)
+{
+	volatile size_t hidden = align;
+
+	return fallow_bump_alloc_aligned(&s->bump, hidden, size);
+}
+
+/* Every alignment there is, small blocks and large; freed like all others. */
+static void test_bump_alignment(void)
+{
+	static const size_t sizes[] = { 0, 1, 100, 4096, 60000, 100000 };
+	struct shadows *s = shadows_begin(
+		FALLOW_CLASS_WINDOW, 1024 * MIB, 0, 0);
+
+	for (size_t align = 1; align <= 16 * MIB; align *= 2)
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+			unsigned char *p = fallow_bump_alloc_aligned(
+				&s->bump, align, sizes[i]);
+
+			CHECK_OR_RETURN(p != NULL);
+			CHECK_EQUAL((uintptr_t)p & (align - 1), 0);
+			memset(p, 0x77, sizes[i]);
+			bump_look(&s->bump);
+			if (i % 2 == 0)
+				fallow_bump_free(&s->bump, p, sizes[i]);
+		}
+	bump_look(&s->bump);
+	CHECK(aligned(s, (size_t)1 << 40, 8) == NULL);
+	CHECK(aligned(s, (size_t)1 << 63, 8) == NULL);
+	CHECK(aligned(s, (size_t)1 << 63, SIZE_MAX / 2) == NULL);
+	CHECK_EQUAL(s->rig->misuses, 0);
+	CHECK(aligned(s, 0, 8) == NULL);
+	CHECK(aligned(s, 48, 8) == NULL);
+	CHECK_EQUAL(s->rig->misuses, 2);
+	CHECK_EQUAL(s->rig->misuse.kind, FALLOW_MISUSE_BAD_ALIGNMENT);
+	CHECK_EQUAL(s->rig->misuse.address, 48);
+	s->rig->misuses_expected = 2;
+	shadows_end(s);
+}
+
+/* Sizes that no heap has are NULL, and nothing else happens. */
+static void test_bump_sizes_near_the_end(void)
+{
+	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
+	unsigned char *p = fallow_bump_alloc(&s->bump, 40);
+	unsigned char *large = fallow_bump_alloc(&s->bump, 300 * KIB);
+
+	CHECK_OR_RETURN(p && large);
+	bytes_fill(p, 0, 40, 1);
+	bytes_fill(large, 0, 300 * KIB, 2);
+	for (size_t size = SIZE_MAX; size > SIZE_MAX / 8; size -= SIZE_MAX / 9)
+		for (size_t off = 0; off < 64; off++) {
+			CHECK(fallow_bump_alloc(&s->bump, size - off) == NULL);
+			CHECK(fallow_bump_realloc(
+				      &s->bump, p, 40, size - off) == NULL);
+			CHECK(fallow_bump_realloc(&s->bump, large, 300 * KIB,
+				      size - off) == NULL);
+			CHECK(fallow_bump_alloc_aligned(
+				      &s->bump, 64, size - off) == NULL);
+		}
+	CHECK(bytes_are(p, 40, 1));
+	CHECK(bytes_are(large, 300 * KIB, 2));
+	shadows_end(s);
+}
+
+/* Large blocks are spans of the heap: they grow where they are, go back when
+ * they are freed, and become small where they are. */
+static void test_bump_large(void)
+{
+	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
+	struct fallow_snapshot now = { .size = sizeof(now) };
+	unsigned char *p = fallow_bump_alloc(&s->bump, 65537);
+	unsigned char *q;
+
+	CHECK_OR_RETURN(p != NULL);
+	CHECK_EQUAL(counts_now(&s->bump).chunks, 0);
+	CHECK(counts_now(&s->bump).large >= 65537);
+	bytes_fill(p, 0, 65537, 3);
+	q = fallow_bump_realloc_flags(
+		&s->bump, p, 65537, 3 * MIB, FALLOW_ZERO);
+	CHECK_OR_RETURN(q != NULL);
+	CHECK(bytes_are(q, 65537, 3));
+	CHECK(bytes_zero(q, 65537, 3 * MIB));
+	CHECK(fallow_bump_realloc(&s->bump, q, 3 * MIB, 70000) == q);
+	CHECK(counts_now(&s->bump).large < 70000 + 8192);
+	/* Beyond its size, but not beyond its granules, is what was there. */
+	memset(q, 0xee, 70000);
+	CHECK(fallow_bump_realloc(&s->bump, q, 70000, 66000) == q);
+	CHECK(fallow_bump_realloc_flags(
+		      &s->bump, q, 66000, 70000, FALLOW_ZERO) == q);
+	CHECK(bytes_zero(q, 66000, 70000));
+	CHECK(fallow_bump_realloc(&s->bump, q, 70000, 0) == q);
+	CHECK_EQUAL(counts_now(&s->bump).large, 0);
+	CHECK(counts_now(&s->bump).chunks > 0);
+	bump_look(&s->bump);
+	fallow_bump_free(&s->bump, q, 0);
+	p = fallow_bump_alloc(&s->bump, 5 * MIB);
+	fallow_bump_free(&s->bump, p, 5 * MIB);
+	CHECK_EQUAL(counts_now(&s->bump).large, 0);
+	fallow_snapshot(&s->rig->heap, &now);
+	CHECK_EQUAL(now.spans, 1);
+	shadows_end(s);
+}
+
+/* What is freed and what is allocated in a scope, and what comes of it. */
+static void test_bump_rewind_over_freed(void)
+{
+	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
+	void *old[40], *new[40];
+	struct fallow_bump_mark mark;
+	size_t listed, unused;
+
+	for (unsigned i = 0; i < 40; i++)
+		old[i] = fallow_bump_alloc(&s->bump, 100 + i % 8 * 300);
+	for (unsigned i = 0; i < 40; i += 4)
+		fallow_bump_free(&s->bump, old[i], 100 + i % 8 * 300);
+	listed = counts_now(&s->bump).listed;
+	unused = counts_now(&s->bump).unused;
+	fallow_bump_mark(&s->bump, &mark);
+	CHECK_EQUAL(counts_now(&s->bump).scopes, 1);
+	CHECK_EQUAL(counts_now(&s->bump).listed, 0);
+	for (unsigned i = 0; i < 40; i++) {
+		new[i] = fallow_bump_alloc(&s->bump, 100 + i % 8 * 300);
+		for (unsigned j = 0; j < 40; j++)
+			CHECK(new[i] != old[j]);
+	}
+	for (unsigned i = 0; i < 40; i += 2)
+		fallow_bump_free(&s->bump, new[i], 100 + i % 8 * 300);
+	/* A block that is older: free after the scope, not in it. */
+	fallow_bump_free(&s->bump, old[1], 400);
+	fallow_bump_free(&s->bump, old[39], 100 + 39 % 8 * 300);
+	CHECK(fallow_bump_alloc(&s->bump, 400) != old[1]);
+	fallow_bump_rewind(&s->bump, &mark);
+	CHECK_EQUAL(counts_now(&s->bump).scopes, 0);
+	/* The last one went back into the area. */
+	CHECK_EQUAL(counts_now(&s->bump).listed,
+		listed + bump_piece_size(400));
+	CHECK_EQUAL(counts_now(&s->bump).unused,
+		unused + bump_piece_size(100 + 39 % 8 * 300));
+	bump_look(&s->bump);
+	CHECK(fallow_bump_alloc(&s->bump, 400) == old[1]);
+	shadows_end(s);
+}
+
+/* Scopes in scopes, over several chunks; a rewind ends those inside. */
+static void test_bump_scopes_nest(void)
+{
+	struct shadows *s = shadows_begin(
+		FALLOW_CLASS_WINDOW, 64 * MIB, 64 * KIB, 0);
+	struct fallow_bump_mark marks[4];
+	struct fallow_bump_counts before[4], now;
+	unsigned char *kept[4];
+
+	for (unsigned i = 0; i < 4; i++) {
+		kept[i] = fallow_bump_alloc(&s->bump, 10000);
+		bytes_fill(kept[i], 0, 10000, i);
+		for (unsigned n = 0; n < 30; n++)
+			CHECK(fallow_bump_alloc(&s->bump, 9000) != NULL);
+		CHECK(fallow_bump_alloc(&s->bump, 200 * KIB) != NULL);
+		before[i] = counts_now(&s->bump);
+		fallow_bump_mark(&s->bump, &marks[i]);
+	}
+	/* The oldest block goes in the innermost scope. */
+	fallow_bump_free(&s->bump, kept[0], 10000);
+	fallow_bump_free(&s->bump, kept[2], 10000);
+	fallow_bump_rewind(&s->bump, &marks[2]);
+	now = counts_now(&s->bump);
+	CHECK_EQUAL(now.scopes, 2);
+	CHECK_EQUAL(now.chunks, before[2].chunks);
+	CHECK_EQUAL(now.large, before[2].large);
+	CHECK_EQUAL(now.unused, before[2].unused);
+	CHECK_EQUAL(now.listed, before[2].listed + bump_piece_size(10000));
+	CHECK(bytes_are(kept[1], 10000, 1));
+	bump_look(&s->bump);
+	/* It is gone: said, and nothing else. */
+	fallow_bump_rewind(&s->bump, &marks[3]);
+	CHECK_EQUAL(s->rig->misuses, 1);
+	CHECK_EQUAL(s->rig->misuse.kind, FALLOW_MISUSE_BAD_MARK);
+	s->rig->misuses_expected = 1;
+	fallow_bump_rewind(&s->bump, &marks[0]);
+	now = counts_now(&s->bump);
+	CHECK_EQUAL(now.scopes, 0);
+	CHECK_EQUAL(now.chunks, before[0].chunks);
+	CHECK_EQUAL(now.listed, before[0].listed + bump_piece_size(10000));
+	bump_look(&s->bump);
+	shadows_end(s);
+}
+
+/* An older block in a scope: it shrinks, but does not grow, where it is. */
+static void test_bump_older_does_not_grow(void)
+{
+	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
+	unsigned char *p = fallow_bump_alloc(&s->bump, 1000);
+	struct fallow_bump_mark mark;
+	size_t unused;
+
+	bytes_fill(p, 0, 1000, 9);
+	unused = counts_now(&s->bump).unused;
+	fallow_bump_mark(&s->bump, &mark);
+	CHECK(fallow_bump_realloc(&s->bump, p, 1000, 900) == p);
+	CHECK_EQUAL(counts_now(&s->bump).unused, unused);
+	CHECK_EQUAL(counts_now(&s->bump).listed, 0);
+	CHECK(fallow_bump_realloc(&s->bump, p, 900, 950) != p);
+	fallow_bump_rewind(&s->bump, &mark);
+	CHECK(counts_now(&s->bump).unused + counts_now(&s->bump).listed >=
+		unused + bump_piece_size(1000));
+	bump_look(&s->bump);
+	shadows_end(s);
+}
+
+/* A reset keeps chunks up to the limit, and what one large round took goes two
+ * small rounds later. */
+static void test_bump_reset_keeps(void)
+{
+	struct shadows *s = shadows_begin(
+		FALLOW_CLASS_WINDOW, 256 * MIB, MIB, 20 * MIB);
+	size_t n;
+
+	for (unsigned round = 0; round < 6; round++) {
+		size_t chunks = round == 1 ? 40 : 3;
+		size_t expected = round == 0 ? 3
+			: round == 1	     ? 20
+			: round == 2	     ? 20
+					     : 3;
+
+		for (n = 0; n < chunks * 17 - 1; n++)
+			CHECK(fallow_bump_alloc(&s->bump, 60000) != NULL);
+		CHECK_EQUAL(counts_now(&s->bump).chunks, chunks * MIB);
+		fallow_bump_reset(&s->bump);
+		CHECK_EQUAL(counts_now(&s->bump).chunks, 0);
+		CHECK_EQUAL(counts_now(&s->bump).kept, expected * MIB);
+		bump_look(&s->bump);
+	}
+	/* Kept chunks are used before the heap is asked. */
+	n = s->rig->sim.calls;
+	CHECK(fallow_bump_alloc(&s->bump, 60000) != NULL);
+	CHECK_EQUAL(s->rig->sim.calls, n);
+	CHECK_EQUAL(counts_now(&s->bump).kept, 2 * MIB);
+	shadows_end(s);
+}
+
+/* Chunks that are kept go back when a large block needs the memory. */
+static void test_bump_kept_goes_when_needed(void)
+{
+	struct shadows *s = shadows_begin(
+		FALLOW_CLASS_FLAT, 16 * MIB, MIB, 64 * MIB);
+	void *p;
+
+	while (fallow_bump_alloc(&s->bump, 1000))
+		;
+	fallow_bump_reset(&s->bump);
+	CHECK(counts_now(&s->bump).kept > 10 * MIB);
+	p = fallow_bump_alloc(&s->bump, 12 * MIB);
+	CHECK(p != NULL);
+	CHECK_EQUAL(counts_now(&s->bump).kept, 0);
+	fallow_bump_free(&s->bump, p, 12 * MIB);
+	shadows_end(s);
+}
+
+/* Where no whole chunk is to be had, a part of it will do; all is used. */
+static void test_bump_last_memory(void)
+{
+	struct shadows *s = shadows_begin(
+		FALLOW_CLASS_FLAT, 16 * MIB, 4 * MIB, 0);
+	size_t bytes = 0;
+
+	while (fallow_bump_alloc(&s->bump, 1000))
+		bytes += bump_piece_size(1000);
+	CHECK(bytes > 15 * MIB);
+	CHECK(counts_now(&s->bump).unused < KIB);
+	shadows_end(s);
+}
+
+/* Without memory a realloc leaves the block as it was, wherever it ends. */
+static void test_bump_realloc_exhausted(void)
+{
+	static const size_t sizes[][2] = { { 100, 200 }, { 100, 30000 },
+		{ 100, 300000 }, { 50000, 60000 }, { 60000, 70000 },
+		{ 100000, 9000000 } };
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+		for (unsigned flags = 0; flags < 2; flags++) {
+			struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW,
+				16 * MIB, 256 * KIB, FALLOW_BUMP_KEEP_NONE);
+			size_t old = sizes[i][0], new = sizes[i][1];
+			unsigned char *p = fallow_bump_alloc(&s->bump, old);
+
+			CHECK_OR_RETURN(p != NULL);
+			bytes_fill(p, 0, old, 4);
+			while (fallow_bump_alloc(&s->bump, 65536))
+				;
+			while (fallow_bump_alloc(&s->bump, 1))
+				;
+			while (fallow_bump_alloc(&s->bump, 100000))
+				;
+			if (flags)
+				s->rig->sim.refuse_rate = 256;
+			CHECK(fallow_bump_realloc_flags(&s->bump, p, old, new,
+				      flags ? FALLOW_NOWAIT : 0) == NULL);
+			CHECK(bytes_are(p, old, 4));
+			bump_look(&s->bump);
+			/* It may shrink, to nothing. */
+			CHECK(fallow_bump_realloc(
+				      &s->bump, p, old, old / 2) == p);
+			CHECK(bytes_are(p, old / 2, 4));
+			CHECK(fallow_bump_realloc(
+				      &s->bump, p, old / 2, 0) == p);
+			bump_look(&s->bump);
+			s->rig->sim.refuse_rate = 0;
+			shadows_end(s);
+		}
+}
+
+/* A call that may not wait calls no provider; what is there it gets. */
+static void test_bump_nowait(void)
+{
+	struct shadows *s = shadows_begin(
+		FALLOW_CLASS_WINDOW, 64 * MIB, MIB, 8 * MIB);
+	uint64_t calls = s->rig->sim.calls;
+	unsigned char *p;
+
+	sim_nowait = true;
+	CHECK(fallow_bump_alloc_flags(&s->bump, 10, FALLOW_NOWAIT) == NULL);
+	CHECK(fallow_bump_alloc_flags(&s->bump, MIB, FALLOW_NOWAIT) == NULL);
+	CHECK_EQUAL(s->rig->sim.calls, calls);
+	sim_nowait = false;
+	p = fallow_bump_alloc(&s->bump, 3 * MIB);
+	CHECK_OR_RETURN(p != NULL);
+	bytes_fill(p, 0, 100000, 6);
+	fallow_bump_free(&s->bump, p, 3 * MIB);
+	calls = s->rig->sim.calls;
+	sim_nowait = true;
+	/* The span's memory is still with the heap. */
+	CHECK(fallow_bump_alloc_flags(&s->bump, 10, FALLOW_NOWAIT) != NULL);
+	p = fallow_bump_alloc_flags(&s->bump, 100000, FALLOW_NOWAIT);
+	CHECK_OR_RETURN(p != NULL);
+	CHECK_EQUAL(s->rig->sim.calls, calls);
+	p = fallow_bump_realloc_flags(
+		&s->bump, p, 100000, 50000, FALLOW_NOWAIT);
+	CHECK(p != NULL);
+	bump_look(&s->bump);
+	sim_nowait = false;
+	shadows_end(s);
+}
+
+/* Copies are copies. */
+static void test_bump_copies(void)
+{
+	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
+	unsigned char bytes[2000];
+	char *text;
+
+	bytes_fill(bytes, 0, sizeof(bytes), 8);
+	CHECK(bytes_are(fallow_bump_copy(&s->bump, bytes, sizeof(bytes)),
+		sizeof(bytes), 8));
+	CHECK(fallow_bump_copy(&s->bump, bytes, 0) != NULL);
+	text = fallow_bump_strdup(&s->bump, "an arena");
+	CHECK(text && !strcmp(text, "an arena"));
+	fallow_bump_free(&s->bump, text, 9);
+	CHECK(fallow_bump_strdup(&s->bump, "") == text);
+	CHECK(*text == 0);
+	shadows_end(s);
+}
+
+/* What the settings say, and what they may not. */
+static void test_bump_settings(void)
+{
+	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 256 * MIB, 1);
+	struct rig *small = rig_begin(FALLOW_CLASS_FLAT, 16 * MIB, 1);
+	struct rig *tiny = rig_begin(FALLOW_CLASS_FLAT, MIB, 1);
+	struct fallow_bump_settings settings = { .size = sizeof(settings) };
+	struct fallow_bump bump;
+
+	CHECK_EQUAL(fallow_bump_init(NULL, &rig->heap, NULL),
+		FALLOW_MISSING_ARGUMENT);
+	CHECK_EQUAL(
+		fallow_bump_init(&bump, NULL, NULL), FALLOW_MISSING_ARGUMENT);
+	settings.size = 1;
+	CHECK_EQUAL(fallow_bump_init(&bump, &rig->heap, &settings),
+		FALLOW_BAD_SIZE_FIELD);
+	settings.size = sizeof(settings);
+	settings.chunk_bytes = FALLOW_BUMP_CHUNK_MAX + 1;
+	CHECK_EQUAL(fallow_bump_init(&bump, &rig->heap, &settings),
+		FALLOW_BAD_SETTING);
+	CHECK_EQUAL(fallow_bump_init(&bump, &rig->heap, NULL), 0);
+	CHECK_EQUAL(counts_now(&bump).chunk_bytes, CHUNK_BYTES);
+	fallow_bump_fini(&bump);
+	CHECK_EQUAL(fallow_bump_init(&bump, &small->heap, NULL), 0);
+	CHECK_EQUAL(counts_now(&bump).chunk_bytes, 128 * KIB);
+	CHECK_EQUAL(fallow_bump_init(&bump, &tiny->heap, NULL), 0);
+	CHECK_EQUAL(counts_now(&bump).chunk_bytes, SLICE_BYTES);
+	settings.chunk_bytes = SLICE_BYTES + 1;
+	CHECK_EQUAL(fallow_bump_init(&bump, &rig->heap, &settings), 0);
+	CHECK_EQUAL(counts_now(&bump).chunk_bytes, 2 * SLICE_BYTES);
+	white_end(rig);
+	white_end(small);
+	white_end(tiny);
+}
+
+/* What is an arena's is not the heap's to free, and the other way round. */
+static void test_bump_is_not_the_heap(void)
+{
+	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
+	struct fallow *heap = &s->rig->heap;
+	unsigned char *p = fallow_bump_alloc(&s->bump, 100);
+	unsigned char *large = fallow_bump_alloc(&s->bump, 100000);
+	void *mine = fallow_alloc(heap, 100000);
+	void *begin = (void *)white_page(s->rig, p)->base;
+
+	fallow_free(heap, white_opaque(p));
+	fallow_free(heap, white_opaque(begin));
+	fallow_free(heap, white_opaque(large));
+	CHECK(fallow_realloc(heap, white_opaque(begin), 5) == NULL);
+	CHECK_EQUAL(fallow_usable_size(heap, begin), 0);
+	CHECK_EQUAL(s->rig->misuse.kind, FALLOW_MISUSE_FOREIGN);
+	fallow_bump_free(&s->bump, mine, 100000);
+	CHECK_EQUAL(s->rig->misuse.kind, FALLOW_MISUSE_FOREIGN);
+	CHECK_EQUAL(s->rig->misuses, 6);
+	fallow_bump_free(&s->bump, large, 100001);
+	CHECK_EQUAL(s->rig->misuse.kind, FALLOW_MISUSE_WRONG_SIZE);
+	CHECK_EQUAL(s->rig->misuse.block, (uintptr_t)large);
+	CHECK_EQUAL(s->rig->misuse.block_size, 100000);
+	CHECK_EQUAL(s->rig->misuse.given_size, 100001);
+	CHECK(fallow_bump_realloc(&s->bump, large, 99999, 5) == NULL);
+	CHECK_EQUAL(s->rig->misuses, 8);
+	s->rig->misuses_expected = 8;
+	fallow_bump_free(&s->bump, large, 100000);
+	fallow_free(heap, mine);
+	shadows_end(s);
+}
+
+const struct test tests[] = {
+	{ "bump_random", test_bump_random },
+	{ "bump_random_exhausted", test_bump_random_exhausted },
+	{ "bump_is_dense", test_bump_is_dense },
+	{ "bump_free_is_used_again", test_bump_free_is_used_again },
+	{ "bump_last_is_taken_back", test_bump_last_is_taken_back },
+	{ "bump_grows_in_place", test_bump_grows_in_place },
+	{ "bump_alignment", test_bump_alignment },
+	{ "bump_sizes_near_the_end", test_bump_sizes_near_the_end },
+	{ "bump_large", test_bump_large },
+	{ "bump_rewind_over_freed", test_bump_rewind_over_freed },
+	{ "bump_scopes_nest", test_bump_scopes_nest },
+	{ "bump_older_does_not_grow", test_bump_older_does_not_grow },
+	{ "bump_reset_keeps", test_bump_reset_keeps },
+	{ "bump_kept_goes_when_needed", test_bump_kept_goes_when_needed },
+	{ "bump_last_memory", test_bump_last_memory },
+	{ "bump_realloc_exhausted", test_bump_realloc_exhausted },
+	{ "bump_nowait", test_bump_nowait },
+	{ "bump_copies", test_bump_copies },
+	{ "bump_settings", test_bump_settings },
+	{ "bump_is_not_the_heap", test_bump_is_not_the_heap },
+	{ NULL, NULL },
+};
