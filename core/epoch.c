@@ -56,6 +56,7 @@ static bool epoch_ends(struct heap *heap, uint64_t now, uint32_t context)
 	fl_store_relaxed(&sweeping->began, now);
 	fl_store_relaxed(&sweeping->number, ++heap->sweeps);
 	sweeping->at = 0;
+	fl_floor_begin(heap);
 	return true;
 }
 
@@ -82,7 +83,7 @@ void fl_epoch_step(struct sweep *sweep)
 	lock_leave(&heap->lock, state);
 	if (begun) {
 		epoch_began(heap, ticks_now(op));
-		fl_floor_decide(sweep);
+		fl_floor_decide(op);
 	}
 	sweep->epoch = fl_load_relaxed(&heap->epoch);
 	sweep->number = fl_load_relaxed(&heap->sweeping.number);

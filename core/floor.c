@@ -3,17 +3,21 @@
  * The floor: what of the memory that a sweep could take stays, for it was used
  * of late and may be wanted again.
  *
- * It covers pages of blocks above a slice, and free slices, and counts what is
- * formed and free of them: memory that nobody touched takes no room.  It is one
- * sum for all contexts: when an epoch begins, everything that it may cover is
- * counted by age, and an age is found below which all of it fits.  So no sweep
- * starves another, and nothing is handed out that would have to be taken back.
+ * It covers free slices, and the free blocks of pages of blocks above a slice,
+ * each a *piece*; only what is there counts, so memory that nobody touched
+ * takes no room.  It is one sum for all contexts: when an epoch begins, all
+ * pieces are counted by age, and an age is found below which all of them fit.
+ * Of that age itself those stay, in address order, for which there is room.
  * What is older than floor_epochs is never counted, so it always drains.
+ *
+ * What comes out is a rule: an age, an address and a size say whether a piece
+ * stays.  So nothing is handed out that would have to be taken back, no sweep
+ * starves another, and whoever asks twice gets the same answer.
  *
  * Beside it, the small or medium page that a class allocates from stays as
  * long, up to CURRENT_BYTES of them.
  *
- * The sums are under heap->lock; the walk over the chunks lets it, and the
+ * The rule is under heap->lock; the walk over the chunks lets it, and the
  * context, go every few of them.
  */
 #include "floor.h"
@@ -24,51 +28,45 @@
 #define CURRENT_BYTES ((size_t)1 << 20)
 /* Ages are counted in so many steps up to floor_epochs. */
 #define AGES 64
+_Static_assert(AGES <= 64, "an age is a bit of sweeping.floor_ages");
 /* Chunks that are looked at before the lock is let go. */
 #define STEP_CHUNKS 16
 
-/* Takes so many bytes out of what is left of a sum; returns whether they are
- * there.  Under heap->lock. */
-static bool sum_takes(size_t *left, size_t bytes)
+/* The step of an age below floor_epochs. */
+static uint32_t age_step(const struct heap *heap, uint32_t age)
 {
-	if (bytes > *left)
-		return false;
-	*left -= bytes;
-	return true;
+	return age * AGES / heap->sweeping.floor_epochs;
 }
 
-bool fl_floor_keeps(struct sweep *sweep, uint32_t age, size_t bytes)
+/* The largest piece, in granules, that stays at this slice of the window. */
+static size_t run_most(const struct sweeping *sweeping, size_t slice)
 {
-	struct sweeping *sweeping = &sweep->op->heap->sweeping;
-	uint32_t step = age * AGES / sweeping->floor_epochs;
+	size_t most = 0;
+	unsigned i;
+
+	for (i = 0; i < FLOOR_RUNS && slice >= sweeping->floor_runs[i].from;
+		i++)
+		most = sweeping->floor_runs[i].most;
+	return most;
+}
+
+bool fl_floor_keeps(
+	const struct sweep *sweep, uint32_t age, uintptr_t base, size_t bytes)
+{
+	const struct heap *heap = sweep->op->heap;
+	const struct sweeping *sweeping = &heap->sweeping;
+	size_t slice = (base - heap->base) >> FALLOW_SLICE_LOG2;
+	uint32_t step;
 
 	if (sweep->level >= FALLOW_RECLAIM_FLOOR ||
 		age >= sweeping->floor_epochs)
 		return false;
+	step = age_step(heap, age);
 	if (step == sweeping->floor_age)
-		return sum_takes(&sweeping->floor_left, bytes);
-	return sweeping->floor_ages >> step & 1;
-}
-
-/* What the floor may cover, by age: how much, and the smallest piece of it. */
-struct ages {
-	uint32_t granules[AGES];
-	uint16_t least[AGES];
-};
-_Static_assert(AGES <= 64, "an age is a bit of sweeping.floor_ages");
-_Static_assert(CHUNK_BYTES >> FALLOW_GRANULE_LOG2 <= UINT16_MAX,
-	"a piece is at most a page");
-
-/* Adds a piece. */
-static void ages_add(struct ages *ages, uint32_t step, size_t bytes)
-{
-	uint32_t granules = (uint32_t)(bytes >> FALLOW_GRANULE_LOG2);
-
-	if (granules == 0)
-		return;
-	if (ages->granules[step] == 0 || granules < ages->least[step])
-		ages->least[step] = (uint16_t)granules;
-	ages->granules[step] += granules;
+		return bytes >> FALLOW_GRANULE_LOG2 <=
+			run_most(sweeping, slice);
+	return step < sweeping->floor_age &&
+		(sweeping->floor_ages >> step & 1);
 }
 
 /* Blocks of a page with bits that are resident and free, also those that the
@@ -79,36 +77,124 @@ static uint32_t free_blocks(const struct page *page)
 		remote_count(page, fl_load_relaxed(&page->remote));
 }
 
-/* Adds to the sums what the floor may cover of a chunk.  Under heap->lock. */
-static void chunk_count_ages(
-	const struct heap *heap, const struct chunk *chunk, struct ages *ages)
+/* The granules of a page that the floor may cover, and their age. */
+static size_t page_piece(
+	const struct heap *heap, const struct page *page, uint32_t *age)
 {
-	uint32_t epochs = heap->sweeping.floor_epochs;
-	uint32_t slices = chunk->warm;
-	uint32_t heads = chunk->heads;
+	*age = page_age(heap, page);
+	/* Elsewhere no memory goes from between blocks. */
+	if (page->kind != PAGE_WHOLE || !FALLOW_HOLES ||
+		!heap_is(heap, FALLOW_CLASS_WINDOW))
+		return 0;
+	return (size_t)free_blocks(page) * page->block_size >>
+		FALLOW_GRANULE_LOG2;
+}
+
+/* The same of the page that begins in a slice of the chunk, or of the slice. */
+static size_t slice_piece(const struct heap *heap, const struct chunk *chunk,
+	unsigned slice, uint32_t *age)
+{
+	*age = slice_age(heap, chunk, slice);
+	if (fl_chunk_claimable(heap, chunk) >> slice & 1)
+		return bits_count(chunk->populated[slice]);
+	if (chunk->heads >> slice & 1)
+		return page_piece(heap, &chunk->records[slice], age);
+	return 0;
+}
+
+size_t fl_floor_page(const struct heap *heap, const struct page *page)
+{
 	uint32_t age;
+	size_t granules = page_piece(heap, page, &age);
 
-	for (; slices != 0; slices &= slices - 1) {
-		unsigned slice = (unsigned)__builtin_ctz(slices);
+	return age < heap->sweeping.floor_epochs ? granules : 0;
+}
 
-		age = slice_age(heap->epoch, chunk, slice);
-		if (age < epochs)
-			ages_add(ages, age * AGES / epochs,
-				(size_t)bits_count(chunk->populated[slice])
-					<< FALLOW_GRANULE_LOG2);
+size_t fl_floor_slice(
+	const struct heap *heap, const struct chunk *chunk, unsigned slice)
+{
+	uint32_t age;
+	size_t granules = slice_piece(heap, chunk, slice, &age);
+
+	return age < heap->sweeping.floor_epochs ? granules : 0;
+}
+
+/* What the floor may cover, by age: how much, and the smallest piece of it;
+ * then of one age, by address, how much is left and what stays. */
+struct count {
+	uint32_t granules[AGES]; /* of 16 TiB at most */
+	uint16_t least[AGES];
+	size_t left;
+	uint32_t age;
+	unsigned runs;
+	struct floor_run run[FLOOR_RUNS];
+};
+_Static_assert(CHUNK_BYTES >> FALLOW_GRANULE_LOG2 <= UINT16_MAX,
+	"a piece is at most a page");
+
+/* Adds a piece to its age. */
+static void age_add(
+	struct count *count, uint32_t step, size_t slice, size_t granules)
+{
+	(void)slice;
+	if (count->granules[step] == 0 || granules < count->least[step])
+		count->least[step] = (uint16_t)granules;
+	count->granules[step] += (uint32_t)granules;
+}
+
+/* Keeps a piece of the one age, if there is room; else from here on no piece of
+ * its size is kept, but smaller ones are. */
+static void share_add(
+	struct count *count, uint32_t step, size_t slice, size_t granules)
+{
+	struct floor_run *run = &count->run[count->runs];
+
+	if (step != count->age || granules > run[-1].most)
+		return;
+	if (granules <= count->left) {
+		count->left -= granules;
+		return;
 	}
-	for (; heads != 0; heads &= heads - 1) {
-		const struct page *page =
-			&chunk->records[__builtin_ctz(heads)];
+	run->from = slice;
+	run->most = count->runs == FLOOR_RUNS - 1 ? 0 : count->left;
+	count->runs++;
+}
 
-		if (page->kind != PAGE_WHOLE)
-			continue;
-		age = (uint16_t)(heap->epoch -
-			fl_load_relaxed(&page->epoch));
-		if (age < epochs)
-			ages_add(ages, age * AGES / epochs,
-				(size_t)free_blocks(page) * page->block_size);
+/* Shows the pieces of the next chunks to `add`; returns whether there are
+ * more. */
+static bool count_step(struct heap *heap, size_t *number, struct count *count,
+	void (*add)(struct count *, uint32_t, size_t, size_t))
+{
+	struct fl_port_state state = lock_take(&heap->lock);
+	size_t end = *number + STEP_CHUNKS;
+	unsigned slice;
+
+	for (; *number < end && *number < heap->chunk_count; ++*number) {
+		const struct chunk *chunk = heap->chunks[*number];
+
+		fl_watch_steps(CHUNK_SLICES);
+		for (slice = 0; chunk != NULL && slice < CHUNK_SLICES;
+			slice++) {
+			uint32_t age;
+			size_t n = slice_piece(heap, chunk, slice, &age);
+
+			if (n > 0 && age < heap->sweeping.floor_epochs)
+				add(count, age_step(heap, age),
+					*number * CHUNK_SLICES + slice, n);
+		}
 	}
+	lock_leave(&heap->lock, state);
+	return *number == end;
+}
+
+/* The same for all chunks. */
+static void count_all(struct op *op, struct count *count,
+	void (*add)(struct count *, uint32_t, size_t, size_t))
+{
+	size_t number = 0;
+
+	while (count_step(op->heap, &number, count, add))
+		sweep_pause(op);
 }
 
 /* The bytes that the floor may keep. */
@@ -123,70 +209,105 @@ static size_t floor_bytes(const struct heap *heap)
 	return most < FALLOW_FLOOR_BYTES ? most : FALLOW_FLOOR_BYTES;
 }
 
-/* Counts the ages of the next chunks; returns whether there are more. */
-static bool ages_step(struct heap *heap, size_t *number, struct ages *ages)
+/* From the youngest on every age that fits; the first that does not is the one
+ * of which pieces stay.  One of which no piece fits stops nobody.  Returns the
+ * ages that stay whole. */
+static uint64_t ages_whole(struct count *count)
 {
-	struct fl_port_state state = lock_take(&heap->lock);
-	bool more = true;
-	unsigned i;
-
-	for (i = 0; more && i < STEP_CHUNKS; i++) {
-		more = *number < heap->chunk_count;
-		fl_watch_steps(2 * CHUNK_SLICES);
-		if (more && heap->chunks[*number] != NULL)
-			chunk_count_ages(heap, heap->chunks[*number], ages);
-		*number += more;
-	}
-	lock_leave(&heap->lock, state);
-	return more;
-}
-
-/* Decides for this epoch what the floor keeps: from the youngest on every age
- * that fits; the first that does not, as far as it goes.  One of which no piece
- * fits stops nobody.  Not inlined: its sums are on the stack. */
-__attribute__((noinline)) void fl_floor_decide(struct sweep *sweep)
-{
-	struct heap *heap = sweep->op->heap;
-	struct ages ages = { .granules = { 0 } };
-	size_t left = floor_bytes(heap) >> FALLOW_GRANULE_LOG2;
-	struct fl_port_state state;
 	uint64_t whole = 0;
-	size_t number = 0;
 	uint32_t age;
 
-	while (ages_step(heap, &number, &ages))
-		sweep_pause(sweep->op);
 	for (age = 0; age < AGES; age++) {
-		if (ages.granules[age] <= left) {
-			left -= ages.granules[age];
+		if (count->granules[age] <= count->left) {
+			count->left -= count->granules[age];
 			whole |= (uint64_t)1 << age;
-		} else if (ages.least[age] <= left) {
+		} else if (count->least[age] <= count->left) {
 			break;
 		}
 	}
+	count->age = age;
+	return whole;
+}
+
+/* Not inlined: what it counts is on the stack. */
+__attribute__((noinline)) void fl_floor_decide(struct op *op)
+{
+	struct heap *heap = op->heap;
+	struct sweeping *sweeping = &heap->sweeping;
+	struct count count = { .left = 0 };
+	size_t limit = floor_bytes(heap) >> FALLOW_GRANULE_LOG2;
+	struct fl_port_state state;
+	uint64_t whole;
+	unsigned i;
+
+	count.left = limit;
+	count_all(op, &count, age_add);
+	whole = ages_whole(&count);
+	count.run[0].most = count.left;
+	count.runs = 1;
+	if (count.age < AGES)
+		count_all(op, &count, share_add);
 	state = lock_take(&heap->lock);
-	heap->sweeping.floor_left = left << FALLOW_GRANULE_LOG2;
-	heap->sweeping.current_left = CURRENT_BYTES;
-	heap->sweeping.floor_age = age;
-	heap->sweeping.floor_ages = whole;
+	sweeping->floor_limit = limit;
+	sweeping->floor_kept = limit - count.left;
+	sweeping->floor_age = count.age;
+	sweeping->floor_ages = whole;
+	for (i = 0; i < FLOOR_RUNS; i++)
+		sweeping->floor_runs[i] = i < count.runs
+			? count.run[i]
+			: (struct floor_run){ SIZE_MAX, 0 };
 	lock_leave(&heap->lock, state);
+}
+
+void fl_floor_begin(struct heap *heap)
+{
+	heap->sweeping.current_left = CURRENT_BYTES;
+}
+
+void fl_floor_reclaim(struct sweep *sweep)
+{
+	sweep->current_left = CURRENT_BYTES;
 }
 
 bool fl_floor_current(struct sweep *sweep, const struct page *page)
 {
 	struct heap *heap = sweep->op->heap;
 	struct sweeping *sweeping = &heap->sweeping;
-	size_t bytes = page->committed;
+	/* What a reclaim looks at is not taken from this epoch's sweeps. */
+	size_t *left = sweep->level == LEVEL_SWEEP ? &sweeping->current_left
+						   : &sweep->current_left;
 	struct fl_port_state state;
 	bool fits;
 
 	if (sweep->level >= FALLOW_RECLAIM_FLOOR ||
 		page->place != PLACE_CURRENT || page->kind == PAGE_WHOLE ||
-		page_age(sweep->epoch, page) >= sweeping->floor_epochs ||
+		page_age(heap, page) >= sweeping->floor_epochs ||
 		sweeping->floor_wanted == FALLOW_FLOOR_NONE)
 		return false;
 	state = lock_take(&heap->lock);
-	fits = sum_takes(&sweeping->current_left, bytes);
+	fits = page->committed <= *left;
+	if (fits)
+		*left -= page->committed;
 	lock_leave(&heap->lock, state);
 	return fits;
+}
+
+const char *fl_floor_broken(const struct heap *heap)
+{
+	const struct sweeping *sweeping = &heap->sweeping;
+	const struct floor_run *run = sweeping->floor_runs;
+	unsigned i;
+
+	if (sweeping->floor_kept > sweeping->floor_limit)
+		return "the floor keeps no more than it may";
+	if (sweeping->current_left > CURRENT_BYTES)
+		return "current pages keep no more than they may";
+	if (sweeping->floor_age < AGES &&
+		sweeping->floor_ages >> sweeping->floor_age != 0)
+		return "the floor keeps younger memory before older";
+	for (i = 1; i < FLOOR_RUNS; i++)
+		if (run[i].from < run[i - 1].from ||
+			(run[i].most >= run[i - 1].most && run[i].most > 0))
+			return "behind what does not fit the floor keeps less";
+	return NULL;
 }

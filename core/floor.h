@@ -7,28 +7,47 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Decides for the epoch that begins what the floor keeps. */
-void fl_floor_decide(struct sweep *sweep);
+/* Begins what current pages keep in an epoch.  Under heap->lock. */
+void fl_floor_begin(struct heap *heap);
 
-/* Whether the floor keeps so many bytes of this age; counts them if so.  Under
- * heap->lock. */
-bool fl_floor_keeps(struct sweep *sweep, uint32_t age, size_t bytes);
+/* Decides what the floor keeps from now on.  Drops the context. */
+void fl_floor_decide(struct op *op);
 
-/* Whether the page stays because its class allocates from it. */
+/* Begins what current pages keep of a reclaim. */
+void fl_floor_reclaim(struct sweep *sweep);
+
+/* Whether the floor keeps a piece at an address: so many bytes of this age.
+ * Under heap->lock. */
+bool fl_floor_keeps(
+	const struct sweep *sweep, uint32_t age, uintptr_t base, size_t bytes);
+
+/* Whether the page stays because its class allocates from it; counts it. */
 bool fl_floor_current(struct sweep *sweep, const struct page *page);
+
+/* The granules that the floor may cover of a page; and of what there is in a
+ * slice of a chunk: the page that begins in it, or itself.  Under heap->lock,
+ * or with contexts stopped. */
+size_t fl_floor_page(const struct heap *heap, const struct page *page);
+size_t fl_floor_slice(
+	const struct heap *heap, const struct chunk *chunk, unsigned slice);
+
+/* The invariant of the floor's that is broken, or NULL. */
+const char *fl_floor_broken(const struct heap *heap);
 
 #pragma GCC visibility pop
 
-/* How many epochs ago a page was used. */
-static inline uint32_t page_age(uint32_t epoch, const struct page *page)
+/* How many epochs ago a page was used, or a slice became free.  By the epoch as
+ * it is: a sweep's own may be past, and what was used since would be old. */
+static inline uint32_t page_age(
+	const struct heap *heap, const struct page *page)
 {
-	return (uint16_t)((uint16_t)epoch - page->epoch);
+	return (uint16_t)(heap_epoch(heap) - fl_load_relaxed(&page->epoch));
 }
 
 static inline uint32_t slice_age(
-	uint32_t epoch, const struct chunk *chunk, unsigned slice)
+	const struct heap *heap, const struct chunk *chunk, unsigned slice)
 {
-	return ((uint16_t)epoch - chunk->stamp[slice]) & STAMP_EPOCHS;
+	return (heap_epoch(heap) - chunk->stamp[slice]) & STAMP_EPOCHS;
 }
 
 #endif

@@ -247,6 +247,15 @@ enum wanted {
 	WANTED_YES,      /* somebody did, or a sweep is still to come */
 };
 
+/* Pieces that do not fit into the floor are passed by so often, less one. */
+#define FLOOR_RUNS 4
+
+/* From this slice of the window on the floor keeps pieces of at most so many
+ * granules. */
+struct floor_run {
+	size_t from, most;
+};
+
 /* What sweeps agree on, under heap->lock but for what is read beside it. */
 struct sweeping {
 	uint64_t epoch_ticks, began; /* of this epoch, by the clock */
@@ -259,11 +268,13 @@ struct sweeping {
 	uint32_t changed;  /* the epoch in which something shared last changed:
 			    * slices were freed, a context was parked */
 	size_t at;         /* the slice that this epoch's pass has come to */
-	/* Of what the floor may keep, by steps of age: the ages that stay, and
-	 * the one of which so many bytes do. */
+	/* What the floor keeps, by steps of age: those that stay whole, and
+	 * the one of which pieces do (floor.c).  In granules, what it may and
+	 * what it does, as counted when that was decided. */
 	uint64_t floor_ages;
 	uint32_t floor_age;
-	size_t floor_left;
+	struct floor_run floor_runs[FLOOR_RUNS];
+	size_t floor_limit, floor_kept;
 	size_t current_left; /* bytes that current pages may keep */
 };
 

@@ -16,6 +16,7 @@
 #include "bits.h"
 #include "chunk.h"
 #include "deferred.h"
+#include "floor.h"
 #include "local.h"
 #include "reserve.h"
 
@@ -97,6 +98,7 @@ size_t fl_reclaim(struct op *op, unsigned level)
 	fl_store_relaxed(&heap->request, sweep.number);
 	lock_leave(&heap->lock, state);
 	batch_begin(&sweep.batch);
+	fl_floor_reclaim(&sweep);
 	fl_sweep_all(&sweep, &at);
 	/* The rest of pages with many holes. */
 	for (i = 1; i < RECLAIM_PASSES && sweep.cut && !sweep.refused; i++) {
@@ -126,6 +128,10 @@ static size_t reclaim(struct fallow *heap, unsigned level, uintptr_t caller)
 	fl_deferred_drain(&op);
 	if (op_may_wait(&op) && fl_op_unpark(&op)) {
 		fl_reserve_fill(&op);
+		/* What was freed since the epoch began is not in the floor for
+		 * being young. */
+		if (level < FALLOW_RECLAIM_FLOOR)
+			fl_floor_decide(&op);
 		bytes = fl_reclaim(&op, level);
 	}
 	op_drop(&op);

@@ -62,7 +62,7 @@ static void page_look(
 	page->swept_used = (uint16_t)page->used | PAGE_DUE;
 	/* Others use them by slow paths, which note it. */
 	if (page->kind != PAGE_WHOLE)
-		fl_store_relaxed(&page->epoch, (uint16_t)sweep->epoch);
+		page_use(sweep->op->heap, page);
 }
 
 /* Whether the page is passed by: no block more or less is in use than when it
@@ -90,7 +90,7 @@ static size_t free_bytes(const struct page *page)
 /* Of a page with bits, the blocks that may go. */
 static uint64_t page_doomed(struct sweep *sweep, struct page *page)
 {
-	uint32_t age = page_age(sweep->epoch, page);
+	uint32_t age = page_age(sweep->op->heap, page);
 	uint64_t idle = page->idle & page->bits;
 	size_t bytes = free_bytes(page);
 	struct fl_port_state state;
@@ -98,11 +98,13 @@ static uint64_t page_doomed(struct sweep *sweep, struct page *page)
 
 	if (page->kind != PAGE_WHOLE)
 		return UINT64_MAX;
-	page->idle = (uint32_t)page->bits;
+	/* A reclaim in the middle of an epoch is no second sweep. */
+	if (sweep->level == LEVEL_SWEEP)
+		page->idle = (uint32_t)page->bits;
 	if (page->bits == 0)
 		return UINT64_MAX;
 	state = lock_take(&sweep->op->heap->lock);
-	kept = fl_floor_keeps(sweep, age, bytes);
+	kept = fl_floor_keeps(sweep, age, page->base, bytes);
 	lock_leave(&sweep->op->heap->lock, state);
 	if (kept) {
 		sweep->later = true;
@@ -325,13 +327,14 @@ static uint32_t slices_due(struct sweep *sweep, struct chunk *chunk)
 		return slices;
 	for (; slices != 0; slices &= slices - 1) {
 		unsigned slice = (unsigned)__builtin_ctz(slices);
-		uint32_t age = slice_age(sweep->epoch, chunk, slice);
+		uint32_t age = slice_age(heap, chunk, slice);
 		size_t bytes = bits_count(chunk->populated[slice])
 			<< FALLOW_GRANULE_LOG2;
 
 		if ((age <= HOLD_EPOCHS &&
 			    sweep->level < FALLOW_RECLAIM_HOLD) ||
-			fl_floor_keeps(sweep, age, bytes))
+			fl_floor_keeps(sweep, age,
+				chunk->base + slice * SLICE_BYTES, bytes))
 			sweep->later = true;
 		else
 			due |= slice_mask(slice, 1);

@@ -16,6 +16,7 @@ struct sweep {
 	uint32_t epoch;
 	size_t budget;   /* pages that may still be looked at */
 	size_t bytes;    /* given back so far */
+	size_t current_left; /* of a reclaim: what current pages may keep */
 	bool thorough;   /* skip no page */
 	bool refused;
 	bool later;      /* something was left that a later sweep can have */

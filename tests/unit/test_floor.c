@@ -3,6 +3,7 @@
  * What stays although it could go, and for how long: the hold, the floor, the
  * pages that classes allocate from.
  */
+#include "floor.h"
 #include "swept.h"
 
 /* A page of large blocks that is in use stays whole for two epochs; then a
@@ -115,8 +116,8 @@ static void test_sweep_floor_counts_formed(void)
 	epochs(rig, 6);
 	CHECK(page->used < page->formed);
 	CHECK(!fl_hole_any(heap, page));
-	CHECK_EQUAL(heap->sweeping.floor_left < 2 * MIB ||
-			heap->sweeping.floor_age > 0, 1);
+	CHECK_EQUAL(heap->sweeping.floor_kept * GRANULE_BYTES,
+		class_size(CLASS_COUNT - 1));
 	for (unsigned i = 0; i < 4; i++)
 		fallow_free(&rig->heap, first[i]);
 	epochs(rig, FALLOW_FLOOR_EPOCHS + 4);
@@ -215,6 +216,176 @@ static void test_sweep_floor_abandoned(void)
 	crowd_end(&crowd);
 }
 
+/* A reclaim in the middle of an epoch takes from this epoch's sweeps neither
+ * what they keep nor the second chance of a block; and what was freed since the
+ * epoch began is not in the floor for being young. */
+static void test_floor_reclaim_spends_nothing(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, 2 * MIB);
+	struct heap *heap = white_heap(rig);
+	void *spans[5], *small, *blocks[2];
+	struct page *page;
+
+	for (unsigned i = 0; i < 5; i++)
+		spans[i] = fallow_alloc(&rig->heap, MIB);
+	small = fallow_alloc(&rig->heap, 512);
+	for (unsigned i = 0; i < 3; i++)
+		fallow_free(&rig->heap, spans[i]);
+	epochs(rig, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		fallow_reclaim(&rig->heap, FALLOW_RECLAIM_HOLD);
+		CHECK_EQUAL(committed(rig), 4 * MIB + GRANULE_BYTES);
+	}
+	fallow_free(&rig->heap, spans[3]);
+	fallow_free(&rig->heap, spans[4]);
+	fallow_reclaim(&rig->heap, FALLOW_RECLAIM_HOLD);
+	CHECK_EQUAL(committed(rig), 2 * MIB + GRANULE_BYTES);
+	epochs(rig, 1);
+	CHECK_EQUAL(committed(rig), 2 * MIB + GRANULE_BYTES);
+	fallow_reclaim(&rig->heap, FALLOW_RECLAIM_FLOOR);
+	/* The second chance. */
+	for (unsigned i = 0; i < 2; i++)
+		blocks[i] = fallow_alloc(&rig->heap, 256 * KIB);
+	page = white_page(rig, blocks[0]);
+	sweep(rig);
+	fallow_free(&rig->heap, blocks[1]);
+	fallow_reclaim(&rig->heap, FALLOW_RECLAIM_HOLD);
+	CHECK(!fl_hole_any(heap, page));
+	CHECK_EQUAL(page->idle, 0);
+	fallow_free(&rig->heap, blocks[0]);
+	fallow_free(&rig->heap, small);
+	white_end(rig);
+}
+
+/* What came since the epoch began is not kept for being as young as what fits:
+ * a reclaim counts anew. */
+static void test_floor_reclaim_counts_anew(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, 2 * MIB);
+	void *spans[5];
+
+	for (unsigned i = 0; i < 5; i++)
+		spans[i] = fallow_alloc(&rig->heap, MIB);
+	fallow_free(&rig->heap, spans[0]);
+	epochs(rig, 1);
+	for (unsigned i = 1; i < 5; i++)
+		fallow_free(&rig->heap, spans[i]);
+	fallow_reclaim(&rig->heap, FALLOW_RECLAIM_HOLD);
+	CHECK_EQUAL(committed(rig), 2 * MIB);
+	white_end(rig);
+}
+
+/* Of one age, what does not fit stops nothing smaller behind it. */
+static void test_floor_smaller_behind(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, 2 * MIB);
+	char *blocks[8], *spans[8];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < 8; i++)
+		blocks[i] = fallow_alloc(&rig->heap, 512 * KIB);
+	do
+		spans[n] = fallow_alloc(&rig->heap, MIB);
+	while (spans[n++] < blocks[7] && n < 8);
+	CHECK(spans[n - 1] > blocks[7]);
+	for (unsigned i = 0; i < 8; i++)
+		if (i % 4 != 0)
+			fallow_free(&rig->heap, blocks[i]);
+	fallow_free(&rig->heap, spans[--n]);
+	epochs(rig, 3);
+	/* One page's 1.5 MiB, and half of the span. */
+	CHECK_EQUAL(committed(rig), 2 * 512 * KIB + n * MIB + 2 * MIB);
+	while (n > 0)
+		fallow_free(&rig->heap, spans[--n]);
+	fallow_free(&rig->heap, blocks[0]);
+	fallow_free(&rig->heap, blocks[4]);
+	white_end(rig);
+}
+
+/* Nor does a reclaim spend what current pages may keep. */
+static void test_floor_reclaim_current(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, GRANULE_BYTES);
+	struct crowd crowd = crowd_begin(rig, 200);
+	size_t kept;
+
+	/* Ten medium pages of 120 KiB. */
+	for (unsigned i = 0; i < 10; i++)
+		for (unsigned n = 0; n < 8; n++)
+			crowd_add(&crowd, class_size(CLASS_FIRST_MEDIUM + i));
+	while (crowd.count > 0)
+		crowd_free(&crowd, crowd.count - 1);
+	epochs(rig, 1);
+	fallow_reclaim(&rig->heap, FALLOW_RECLAIM_HOLD);
+	kept = committed(rig);
+	CHECK(kept > MIB / 2);
+	for (unsigned i = 0; i < 4; i++)
+		fallow_reclaim(&rig->heap, FALLOW_RECLAIM_HOLD);
+	CHECK_EQUAL(committed(rig), kept);
+	crowd_end(&crowd);
+}
+
+/* What can never go takes no room: fixed slices of class direct, and blocks of
+ * pages where memory does not go from between them. */
+static void test_floor_counts_what_can_go(void)
+{
+	struct rig *rig = clock_begin(FALLOW_CLASS_DIRECT, WIDE, MIB);
+	struct heap *heap = white_heap(rig);
+	void *block = fallow_alloc(&rig->heap, 256 * KIB);
+	void *other = fallow_alloc(&rig->heap, 256 * KIB);
+	struct page *page = white_page(rig, block);
+	struct chunk *chunk = NULL;
+	size_t number;
+	unsigned slice;
+
+	fallow_free(&rig->heap, fallow_alloc(&rig->heap, MIB));
+	for (number = 0; number < heap->chunk_count; number++)
+		if (heap->chunks[number] != NULL &&
+			heap->chunks[number]->warm != 0)
+			chunk = heap->chunks[number];
+	CHECK_OR_RETURN(chunk != NULL);
+	slice = (unsigned)__builtin_ctz(chunk->warm);
+	CHECK_EQUAL(fl_floor_slice(heap, chunk, slice), SLICE_GRANULES);
+	chunk->fixed |= slice_mask(slice, 1);
+	CHECK_EQUAL(fl_floor_slice(heap, chunk, slice), 0);
+	chunk->fixed &= ~slice_mask(slice, 1);
+	CHECK(page->kind == PAGE_WHOLE);
+	fallow_free(&rig->heap, block);
+	CHECK(white_page(rig, other) != page || page->bits != 0);
+	CHECK_EQUAL(fl_floor_page(heap, page), 0);
+	fallow_free(&rig->heap, other);
+	white_end(rig);
+}
+
+/* The floor is one sum however many calls it takes to find what goes: a chunk
+ * with more of it than one call of the provider carries. */
+static void test_floor_many_calls(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, 24 * SLICE_BYTES);
+	struct heap *heap = white_heap(rig);
+	struct run run = white_slices(rig, CHUNK_SLICES);
+	struct op op = white_op(rig, 0);
+
+	/* Every other granule: each slice takes eight ranges of 24. */
+	for (unsigned i = 0; i < CHUNK_SLICES * SLICE_GRANULES; i += 2)
+		(void)fl_memory_populate(&op, run.chunk->base +
+				i * GRANULE_BYTES, GRANULE_BYTES, false);
+	op_drop(&op);
+	heap->sweeping.floor_wanted = 24 * SLICE_BYTES / 2;
+	fl_chunk_give(heap, run.chunk->base, CHUNK_SLICES, heap->epoch);
+	epochs(rig, 5);
+	CHECK_EQUAL(committed(rig), 24 * SLICE_BYTES / 2);
+	epochs(rig, FALLOW_FLOOR_EPOCHS);
+	CHECK_EQUAL(committed(rig), 0);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 const struct test tests[] = {
 	{ "sweep_hold", test_sweep_hold },
 	{ "sweep_floor_recent_first", test_sweep_floor_recent_first },
@@ -224,5 +395,11 @@ const struct test tests[] = {
 	{ "sweep_current", test_sweep_current },
 	{ "sweep_current_drains", test_sweep_current_drains },
 	{ "sweep_floor_abandoned", test_sweep_floor_abandoned },
+	{ "floor_reclaim_spends_nothing", test_floor_reclaim_spends_nothing },
+	{ "floor_reclaim_counts_anew", test_floor_reclaim_counts_anew },
+	{ "floor_smaller_behind", test_floor_smaller_behind },
+	{ "floor_reclaim_current", test_floor_reclaim_current },
+	{ "floor_counts_what_can_go", test_floor_counts_what_can_go },
+	{ "floor_many_calls", test_floor_many_calls },
 	{ NULL, NULL },
 };
