@@ -13,6 +13,7 @@
 #include "bits.h"
 #include "chunk.h"
 #include "deferred.h"
+#include "floor.h"
 #include "local.h"
 #include "walk.h"
 
@@ -26,6 +27,10 @@ struct check {
 	/* Pages that are in a context's list or abandoned, by each way of
 	 * counting. */
 	size_t linked, owned;
+	/* Granules that the floor may cover, by what lies in slices and by
+	 * who has it. */
+	size_t pieces, lists;
+	size_t handed;
 };
 
 /* Notes the first invariant that does not hold; returns whether it holds. */
@@ -70,6 +75,41 @@ static uint32_t slices_mapped(
 	return slices;
 }
 
+/* Granules about to become holes: with nobody inside, those that an owner has
+ * handed over. */
+static void handed_check(struct check *check, const struct chunk *chunk)
+{
+	const struct heap *heap = check->heap;
+	uint32_t slices = 0;
+	unsigned i;
+
+	for (i = 0; i < CHUNK_SLICES; i++) {
+		const struct page *page =
+			map_find(heap, chunk->base + i * SLICE_BYTES);
+
+		if (chunk->pending[i] == 0)
+			continue;
+		holds(check, page != NULL && page->kind != PAGE_SPAN,
+			"pending granules lie in pages", chunk->base);
+		if (page != NULL && page->chunk == chunk)
+			slices |= slice_mask(page->first_slice, 1);
+	}
+	holds(check, (chunk->handed & ~slices) == 0,
+		"a page that was handed over has pending granules",
+		chunk->base);
+	holds(check, (slices & ~chunk->handed) == 0,
+		"a page with pending granules was handed over", chunk->base);
+	check->handed += bits_count(chunk->handed);
+}
+
+/* Whether a page or span that the slice map names begins at a head. */
+static bool head_has(const struct page *page)
+{
+	const struct chunk *chunk = page->chunk;
+
+	return chunk == NULL || (chunk->heads >> page->first_slice & 1);
+}
+
 static void chunk_check(struct check *check, const struct chunk *chunk)
 {
 	const struct heap *heap = check->heap;
@@ -91,7 +131,11 @@ static void chunk_check(struct check *check, const struct chunk *chunk)
 		"the slice map names what is not free", at);
 	for (i = 0; i < CHUNK_SLICES; i++) {
 		uint32_t bit = slice_mask(i, 1);
+		const struct page *page =
+			map_find(heap, chunk->base + i * SLICE_BYTES);
 
+		holds(check, page == NULL || head_has(page),
+			"what the slice map names begins at a head", at);
 		check->populated +=
 			bits_count(chunk->populated[i]);
 		holds(check, (chunk->present & bit) ||
@@ -100,7 +144,11 @@ static void chunk_check(struct check *check, const struct chunk *chunk)
 			"populated granules are present", at);
 		holds(check, (chunk->pending[i] & ~chunk->populated[i]) == 0,
 			"pending granules are populated", at);
+		check->pieces += fl_floor_slice(heap, chunk, i);
+		if (fl_chunk_claimable(heap, chunk) & bit)
+			check->lists += fl_floor_slice(heap, chunk, i);
 	}
+	handed_check(check, chunk);
 	check->free_chunks += chunk->bin == CHUNK_SLICES;
 	check->warm_slices += bits_count(chunk->warm);
 }
@@ -168,6 +216,8 @@ static void page_check(struct check *check, const struct page *page)
 		"blocks that a hole makes unusable count as used", at);
 	holds(check, page->used - remote + free == page->formed,
 		"used + free + holed + pending == formed", at);
+	holds(check, (int32_t)(check->heap->sweeps - page->seen) >= 0,
+		"no sweep to come has seen a page", at);
 	check->owned++;
 }
 
@@ -213,6 +263,7 @@ static void list_check(struct check *check, const struct page *first,
 				"a list is linked both ways", page->base))
 			return;
 		check->linked++;
+		check->lists += fl_floor_page(check->heap, page);
 		page = page->next;
 	} while (page != first);
 }
@@ -238,6 +289,7 @@ static void local_check(struct check *check, const struct local *local)
 					page_owner(page) == local->index,
 				"a current page is its context's", page->base);
 			check->linked++;
+			check->lists += fl_floor_page(check->heap, page);
 		}
 		list_check(check, local->queue[class], class, PLACE_QUEUE,
 			local->index);
@@ -254,6 +306,37 @@ static void local_check(struct check *check, const struct local *local)
 			"notified pages are NOTIFIED", page->base);
 }
 
+/* What sweeps agree on, and what comes out of their counts. */
+static void sweeping_check(struct check *check)
+{
+	const struct heap *heap = check->heap;
+	const struct sweeping *sweeping = &heap->sweeping;
+	const char *broken = fl_floor_broken(heap);
+	unsigned i;
+
+	holds(check, broken == NULL, broken, 0);
+	holds(check, check->pieces == check->lists,
+		"the floor counts each piece once", 0);
+	holds(check, check->handed == heap->handed,
+		"handed counts the pages that were handed over", 0);
+	holds(check, sweeping->wanted <= WANTED_YES,
+		"a sweep is at rest, under way or wanted", 0);
+	holds(check, sweeping->later <= heap->epoch &&
+			sweeping->changed <= heap->epoch,
+		"no epoch is to come", 0);
+	for (i = 0; i < heap->contexts; i++) {
+		const struct local *local = heap->locals[i];
+
+		holds(check, local->swept <= heap->epoch &&
+				local->passed <= heap->epoch,
+			"no epoch is to come", 0);
+		holds(check, (int32_t)(heap->request - local->answering) >= 0 &&
+				(int32_t)(local->answering -
+					local->answered) >= 0,
+			"requests are answered as they come", 0);
+	}
+}
+
 /* What must come out when everything was looked at. */
 static void sums_check(struct check *check)
 {
@@ -265,6 +348,7 @@ static void sums_check(struct check *check)
 			PLACE_ABANDONED, FALLOW_NO_CONTEXT);
 	holds(check, check->linked == check->owned,
 		"every page is in one list", 0);
+	sweeping_check(check);
 	holds(check, check->populated << FALLOW_GRANULE_LOG2 ==
 			heap->counters.committed,
 		"committed == the sum of populated granules", 0);

@@ -393,6 +393,127 @@ static void break_page_none(struct scene *s)
 	SET(fl_page_none.used, 1);
 }
 
+/* The bit of the page's first slice. */
+static uint32_t head_bit(const struct page *page)
+{
+	return slice_mask(page->first_slice, 1);
+}
+
+static uint16_t *populated(const struct page *page)
+{
+	return &page->chunk->populated[page->first_slice];
+}
+
+static void break_pending_span(struct scene *s)
+{
+	SET(s->span->chunk->pending[s->span->first_slice], 1);
+}
+
+static void break_pending_kept(struct scene *s)
+{
+	SET(s->chunk->pending[s->queued->first_slice], 1);
+}
+
+static void break_handed(struct scene *s)
+{
+	SET(s->chunk->handed, head_bit(s->queued));
+}
+
+static void break_handed_count(struct scene *s)
+{
+	SET(s->heap->handed, 1);
+}
+
+static void break_head_missing(struct scene *s)
+{
+	SET(s->chunk->heads, s->chunk->heads & ~head_bit(s->full));
+}
+
+static void break_hole_listed(struct scene *s)
+{
+	SET(*populated(s->queued), 0xfffe);
+}
+
+static void break_hole_flag(struct scene *s)
+{
+	SET(*populated(s->full), 0xfffe);
+}
+
+static void break_hole_used(struct scene *s)
+{
+	SET(*populated(s->full), 0);
+	SET(s->full->owner, s->full->owner | OWNER_HOLES);
+	SET(s->full->used, s->full->used - 1);
+}
+
+static void break_seen(struct scene *s)
+{
+	SET(s->full->seen, s->heap->sweeps + 1);
+}
+
+static void break_floor_kept(struct scene *s)
+{
+	SET(s->heap->sweeping.floor_kept, s->heap->sweeping.floor_limit + 1);
+}
+
+static void break_current_left(struct scene *s)
+{
+	SET(s->heap->sweeping.current_left, MIB + 1);
+}
+
+static void break_floor_ages(struct scene *s)
+{
+	SET(s->heap->sweeping.floor_age, 3);
+	SET(s->heap->sweeping.floor_ages, 1 << 5);
+}
+
+static void break_floor_runs(struct scene *s)
+{
+	SET(s->heap->sweeping.floor_runs[0].from, 7);
+	SET(s->heap->sweeping.floor_runs[1].from, 6);
+}
+
+static void break_floor_most(struct scene *s)
+{
+	SET(s->heap->sweeping.floor_runs[0].most, 5);
+	SET(s->heap->sweeping.floor_runs[1].most, 5);
+}
+
+static void break_wanted(struct scene *s)
+{
+	SET(s->heap->sweeping.wanted, WANTED_YES + 1);
+}
+
+static void break_later(struct scene *s)
+{
+	SET(s->heap->sweeping.later, s->heap->epoch + 1);
+}
+
+static void break_changed(struct scene *s)
+{
+	SET(s->heap->sweeping.changed, s->heap->epoch + 1);
+}
+
+static void break_swept(struct scene *s)
+{
+	SET(s->heap->locals[1]->swept, s->heap->epoch + 1);
+}
+
+static void break_passed(struct scene *s)
+{
+	SET(s->heap->locals[1]->passed, s->heap->epoch + 1);
+}
+
+static void break_answering(struct scene *s)
+{
+	SET(s->local->answering, s->heap->request + 1);
+}
+
+static void break_answered(struct scene *s)
+{
+	SET(s->local->answered, s->local->answering + 1);
+}
+
 static const struct {
 	const char *invariant;
 	void (*breaks)(struct scene *scene);
@@ -453,6 +574,28 @@ static const struct {
 	{ "free_chunks counts the free chunks", break_free_chunks },
 	{ "warm_slices counts the warm slices", break_warm_slices },
 	{ "the page that has nothing has nothing", break_page_none },
+	{ "a free list holds blocks whose memory is there", break_hole_listed },
+	{ "the owner's word says that a page has holes", break_hole_flag },
+	{ "blocks that a hole makes unusable count as used", break_hole_used },
+	{ "pending granules lie in pages", break_pending_span },
+	{ "a page with pending granules was handed over", break_pending_kept },
+	{ "a page that was handed over has pending granules", break_handed },
+	{ "handed counts the pages that were handed over",
+		break_handed_count },
+	{ "what the slice map names begins at a head", break_head_missing },
+	{ "the floor keeps no more than it may", break_floor_kept },
+	{ "the floor keeps younger memory before older", break_floor_ages },
+	{ "behind what does not fit the floor keeps less", break_floor_runs },
+	{ "behind what does not fit the floor keeps less", break_floor_most },
+	{ "current pages keep no more than they may", break_current_left },
+	{ "no sweep to come has seen a page", break_seen },
+	{ "a sweep is at rest, under way or wanted", break_wanted },
+	{ "no epoch is to come", break_later },
+	{ "no epoch is to come", break_changed },
+	{ "no epoch is to come", break_swept },
+	{ "no epoch is to come", break_passed },
+	{ "requests are answered as they come", break_answering },
+	{ "requests are answered as they come", break_answered },
 };
 
 /* Each is named, whatever `where` is; and undone, all is well. */
