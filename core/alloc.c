@@ -254,8 +254,8 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 	if (block == NULL && !(op->flags & FLAG_OPTIONAL))
 		counter_add(&op->local->counters.failures, 1);
 	op_drop(op);
-	if (handed)
-		fl_sweep_wanted(op->heap);
+	if (handed || unlikely(fl_load_relaxed(&op->heap->roused) != 0))
+		fl_sweep_rouse(op->heap);
 	return block;
 }
 

@@ -359,7 +359,7 @@ static void sums_check(struct check *check)
 	holds(check, fl_page_none.free == NULL && fl_page_none.used == 0,
 		"the page that has nothing has nothing", 0);
 	for (i = 0; i < heap->contexts; i++)
-		parked += heap->parked[i];
+		parked += heap->parked[i] != PARKED_NOT;
 	holds(check, parked == heap->parked_count,
 		"parked_count counts the parked contexts", 0);
 	for (class = 0; class < CLASS_COUNT; class++)

@@ -9,7 +9,8 @@
  * fallow_tick() lets any other.
  *
  * A sweep says 0 when nothing is left.  Who makes something afterwards, of a
- * parked context or of none, tells the provider once.  One word says which it
+ * parked context or of none, or puts one to use that others have parked, tells
+ * the provider once.  One word says which it
  * is, changed by compare-and-swap alone: a sweep makes it SWEEPING and at its
  * end REST, unless somebody has asked meanwhile, who may have come behind it.
  *
@@ -154,21 +155,47 @@ void fl_sweep_wanted(struct heap *heap)
 	/* A sweep that is under way may have passed by already: it learns of
 	 * it when it ends.  Pairs with fl_epoch_rests(). */
 	do {
-		if (wanted == WANTED_YES)
+		if (wanted == WANTED_YES || (wanted == WANTED_FIRST &&
+				fl_load_relaxed(&heap->counters.committed) <
+					heap->sweeping.first_bytes))
 			return;
 	} while (!fl_cas_acq_rel(
 		&heap->sweeping.wanted, &wanted, WANTED_YES));
-	if (wanted == WANTED_REST && heap->provider.sweep_wanted != NULL)
+	if (wanted != WANTED_SWEEPING && heap->provider.sweep_wanted != NULL)
 		heap->provider.sweep_wanted(heap->provider.ctx,
 			heap->provider.now == NULL
 				? 1
 				: heap->sweeping.epoch_ticks);
 }
 
+void fl_sweep_rouse(struct heap *heap)
+{
+	/* First: who adds something now is told of by this call, or by its
+	 * own. */
+	fl_store_relaxed(&heap->roused, 0);
+	fl_sweep_wanted(heap);
+}
+
+void fl_sweep_forked(struct heap *heap)
+{
+	struct sweeping *sweeping = &heap->sweeping;
+
+	sweeping->owner = FALLOW_NO_CONTEXT;
+	sweeping->floor_ages = 0;
+	sweeping->floor_age = 0;
+	sweeping->floor_left = 0;
+	sweeping->current_left = 0;
+	if (sweeping->first_bytes == 0)
+		return;
+	fl_store_relaxed(&sweeping->wanted, WANTED_FIRST);
+	fl_store_relaxed(&heap->roused, 1);
+}
+
 void fl_sweep_init(struct heap *heap)
 {
 	heap->epoch = 1;
-	heap->sweeping.wanted = WANTED_YES;
+	heap->sweeping.wanted = heap->sweeping.first_bytes != 0 ? WANTED_FIRST
+								: WANTED_YES;
 	if (heap->sweeping.floor_epochs == 0)
 		heap->sweeping.floor_epochs = FALLOW_FLOOR_EPOCHS;
 	if (heap->sweeping.epoch_ticks == 0)

@@ -32,6 +32,14 @@ void fl_sweep_leave(struct heap *heap, uint32_t context);
  * provider, if it waits for that.  Outside of the context. */
 void fl_sweep_wanted(struct heap *heap);
 
+/* The same, for what heap->roused tells of. */
+void fl_sweep_rouse(struct heap *heap);
+
+/* This is a copy of the heap, in which no sweep is under way and nobody is
+ * there to make the next one: as at the begin, and what the floor was to keep
+ * is for the next epoch to say. */
+void fl_sweep_forked(struct heap *heap);
+
 #pragma GCC visibility pop
 
 #endif

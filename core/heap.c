@@ -156,6 +156,7 @@ enum fallow_status fallow_init(
 	heap->reserve_bytes = config->reserve_bytes;
 	heap->sweeping.epoch_ticks = config->epoch_ticks;
 	heap->sweeping.floor_wanted = config->floor_bytes;
+	heap->sweeping.first_bytes = config->sweep_from_bytes;
 	heap->sweeping.floor_epochs = config->floor_epochs;
 	fl_sweep_init(heap);
 	/* Odd, so that no mark is a block's address, and mixed with a number of

@@ -8,11 +8,12 @@
  *                        (inside enter/leave), or in state TRANSIT the one
  *                        call that took it out of its lists
  *   page, `remote`       any context, by compare-and-swap (remote.h)
- *   local, lists         its context, inside enter/leave; while it is parked,
- *                        any context under local->lock, and the pages in them
+ *   local, lists         its context, inside enter/leave; while it is parked
+ *                        (parked_open()), any context under local->lock, and the pages in them
  *   local, `notified`    any context under local->lock; emptied by whoever
  *                        may write the lists
- *   parked[], serving[]  their context, under local->lock
+ *   parked[], serving[]  their context, or another that parks it, under
+ *                        local->lock
  *   chunk, heap, lists   under heap->lock
  *   populated[s]         whoever holds slice s: the page's owner, the span's
  *                        user, or, for a free slice, the holder of heap->lock
@@ -241,10 +242,26 @@ struct heap_counters {
 	uint64_t regretted; /* bytes */
 };
 
+/* How a context is parked.  Announced: its next call takes the slow path, but
+ * it may still be inside one, so nobody else may act for it. */
+enum parked {
+	PARKED_NOT = 0,
+	PARKED_ITSELF = 1,
+	PARKED_ANNOUNCED = 2,
+	PARKED_SETTLED = 3, /* announced once, and seen outside since */
+};
+
+/* Whether others may act for the context; under its lock. */
+static inline bool parked_open(uint8_t parked)
+{
+	return parked == PARKED_ITSELF || parked == PARKED_SETTLED;
+}
+
 enum wanted {
 	WANTED_REST = 0, /* the last sweep left nothing */
 	WANTED_SWEEPING, /* a sweep has begun, and nobody asked since */
 	WANTED_YES,      /* somebody did, or a sweep is still to come */
+	WANTED_FIRST,    /* too little is committed for anybody to ask */
 };
 
 /* Pieces that do not fit into the floor are passed by so often, less one. */
@@ -260,6 +277,7 @@ struct floor_run {
 struct sweeping {
 	uint64_t epoch_ticks, began; /* of this epoch, by the clock */
 	size_t floor_wanted;         /* as configured; 0: the default */
+	size_t first_bytes;          /* committed, for WANTED_FIRST to end */
 	uint32_t floor_epochs;
 	uint32_t owner;    /* without a clock: who began this epoch */
 	uint32_t number;   /* of this epoch's pass over pages */
@@ -347,9 +365,12 @@ struct heap {
 	struct extent *extents;
 	struct heap_counters counters;
 	struct region regions[FALLOW_REGIONS_MAX];
-	uint32_t parked_count; /* contexts that are parked */
-	/* Whether a context is parked: others may then work on its pages, so
-	 * its own frees do not.  In the heap itself, for the frees' sake. */
+	uint32_t parked_count; /* contexts that are parked, or about to be */
+	/* Something has come to pass that fl_sweep_wanted() is for; whoever takes
+	 * the slow path next calls it. */
+	uint32_t roused;
+	/* enum parked.  If a context is parked, others may work on its pages, so its own
+	 * frees do not.  In the heap itself, for the frees' sake. */
 	uint8_t parked[FALLOW_CONTEXTS_MAX];
 };
 

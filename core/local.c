@@ -408,14 +408,23 @@ struct local fl_local_none = {
 
 /* Under local->lock.  What the context wrote before is seen by whoever takes
  * the lock and finds it parked, and the other way round. */
-static void parked_set(struct heap *heap, struct local *local, bool parked)
+static void parked_set(
+	struct heap *heap, struct local *local, enum parked parked)
 {
-	if (parked)
+	uint8_t before = fl_load_relaxed(&heap->parked[local->index]);
+
+	if (parked_open(parked))
 		heap_changed(heap);
-	if (fl_load_relaxed(&heap->parked[local->index]) != parked)
-		fl_add_relaxed(&heap->parked_count, parked ? 1 : (uint32_t)-1);
-	fl_store_relaxed(&heap->parked[local->index], parked);
-	heap->serving[local->index] = parked ? &fl_local_none : local;
+	/* Whoever parked it by its own means has to do so again. */
+	if (parked == PARKED_NOT && before >= PARKED_ANNOUNCED)
+		fl_store_relaxed(&heap->roused, 1);
+	if ((before == PARKED_NOT) != (parked == PARKED_NOT))
+		fl_add_relaxed(&heap->parked_count,
+			before == PARKED_NOT ? 1 : (uint32_t)-1);
+	fl_store_relaxed(&heap->parked[local->index], (uint8_t)parked);
+	/* The context may be reading it, if another parks it. */
+	fl_store_relaxed(&heap->serving[local->index],
+		parked == PARKED_NOT ? local : &fl_local_none);
 }
 
 void fl_local_park(struct heap *heap, struct local *local)
@@ -425,7 +434,7 @@ void fl_local_park(struct heap *heap, struct local *local)
 	if (FALLOW_MODEL == FALLOW_MODEL_SINGLE)
 		return;
 	state = lock_take(&local->lock);
-	parked_set(heap, local, true);
+	parked_set(heap, local, PARKED_ITSELF);
 	lock_leave(&local->lock, state);
 }
 
@@ -433,7 +442,7 @@ void fl_local_unpark(struct heap *heap, struct local *local)
 {
 	struct fl_port_state state = lock_take(&local->lock);
 
-	parked_set(heap, local, false);
+	parked_set(heap, local, PARKED_NOT);
 	lock_leave(&local->lock, state);
 }
 
@@ -443,7 +452,59 @@ bool fl_local_unpark_try(struct heap *heap, struct local *local)
 
 	if (!lock_try(&local->lock, &state))
 		return false;
-	parked_set(heap, local, false);
+	parked_set(heap, local, PARKED_NOT);
 	lock_leave(&local->lock, state);
 	return true;
+}
+
+/* Changes how the context is parked, if it is so now; returns how it is then. */
+static uint8_t parked_change(struct heap *heap, struct local *local,
+	enum parked from, enum parked to)
+{
+	struct fl_port_state state = lock_take(&local->lock);
+	uint8_t parked = fl_load_relaxed(&heap->parked[local->index]);
+
+	if (parked == from) {
+		parked_set(heap, local, to);
+		parked = (uint8_t)to;
+	}
+	lock_leave(&local->lock, state);
+	return parked;
+}
+
+/*
+ * The two steps of parking a context that runs.  After the first its calls take
+ * the slow path; one that has begun before may still be under way, on the pages
+ * themselves.  The caller of the second knows that it is over: by a barrier in
+ * every thread, and a look at what the port notes at the begin and end of a
+ * call.  In between the caller holds nothing, and the context may come back.
+ */
+void fallow_park_context(struct fallow *fallow, unsigned context)
+{
+	struct heap *heap = heap_of(fallow);
+
+	if (FALLOW_MODEL == FALLOW_MODEL_THREAD &&
+		context < fl_load_relaxed(&heap->contexts))
+		(void)parked_change(heap, heap->locals[context], PARKED_NOT,
+			PARKED_ANNOUNCED);
+}
+
+bool fallow_park_settle(struct fallow *fallow, unsigned context)
+{
+	struct heap *heap = heap_of(fallow);
+
+	return FALLOW_MODEL == FALLOW_MODEL_THREAD &&
+		context < fl_load_relaxed(&heap->contexts) &&
+		parked_open(parked_change(heap, heap->locals[context],
+			PARKED_ANNOUNCED, PARKED_SETTLED));
+}
+
+void fallow_park_cancel(struct fallow *fallow, unsigned context)
+{
+	struct heap *heap = heap_of(fallow);
+
+	if (FALLOW_MODEL == FALLOW_MODEL_THREAD &&
+		context < fl_load_relaxed(&heap->contexts))
+		(void)parked_change(heap, heap->locals[context],
+			PARKED_ANNOUNCED, PARKED_NOT);
 }

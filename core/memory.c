@@ -62,6 +62,8 @@ void fl_memory_count(struct heap *heap, size_t bytes)
 
 	fl_add_relaxed(&counters->committed_total, bytes);
 	sum_add(&counters->committed, &counters->committed_peak, bytes);
+	if (fl_load_relaxed(&heap->sweeping.wanted) == WANTED_FIRST)
+		fl_store_relaxed(&heap->roused, 1);
 }
 
 void fl_memory_live(struct heap *heap, size_t bytes)

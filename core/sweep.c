@@ -259,7 +259,7 @@ static bool parked_step(struct sweep *sweep, struct local *local)
 {
 	struct heap *heap = sweep->op->heap;
 	struct fl_port_state state = lock_take(&local->lock);
-	bool more = fl_load_relaxed(&heap->parked[local->index]) != 0 &&
+	bool more = parked_open(fl_load_relaxed(&heap->parked[local->index])) &&
 		local_step(sweep, local, 1);
 
 	lock_leave(&local->lock, state);
@@ -274,7 +274,7 @@ static void sweep_parked(struct sweep *sweep)
 
 	for (i = 0; i < heap->contexts; i++)
 		while (!sweep_spent(sweep) &&
-			fl_load_relaxed(&heap->parked[i]) != 0 &&
+			parked_open(fl_load_relaxed(&heap->parked[i])) &&
 			parked_step(sweep, heap->locals[i])) {
 			if (!batch_has_room(&sweep->batch, SLICE_RANGES))
 				fl_sweep_give(sweep);

@@ -193,6 +193,10 @@ struct fallow_config {
 	/* How many epochs without use they stay; 0: FALLOW_FLOOR_EPOCHS; at
 	 * most FALLOW_FLOOR_EPOCHS_MAX. */
 	uint32_t floor_epochs;
+	/* Until so many bytes are committed nobody is expected to sweep; then
+	 * the provider's sweep_wanted() says so, in the slow path of an
+	 * allocation.  0: the first sweep comes unasked. */
+	size_t sweep_from_bytes;
 	/* Of `contexts`, how many there are at first, so that those which never
 	 * come take no memory; 0: all.  See fallow_more_contexts().  Classes
 	 * direct and flat make all of them in any case. */
@@ -459,6 +463,26 @@ void fallow_offline(struct fallow *heap);
  * Context: any.  Time: constant.  Calls: sweep_wanted.
  */
 void fallow_park(struct fallow *heap);
+
+/*
+ * Model THREAD: parks another context, that of a thread which may be running,
+ * because it seems to have blocked without fallow_park().  From its next call on
+ * it is parked, and that call, if it is an allocation, unparks it.  But one that
+ * has begun already may still be under way.
+ * Then, when the context has been outside of every call at a moment after the
+ * first step, fallow_park_settle() says so, and from then on others may act for
+ * it; returns whether they may: not iff the context is not parked any more.
+ * Such a moment is one after a barrier in every thread (on Linux, membarrier())
+ * at which the port says that the context is in no call.
+ * fallow_park_cancel() takes the first step back.
+ * An allocation that unparks such a context calls sweep_wanted(), if the last
+ * sweep said that nothing was left: it has to be parked again.
+ * Context: any, also without a context.  Time: constant.  Calls: none.
+ * In other models they do nothing.
+ */
+void fallow_park_context(struct fallow *heap, unsigned context);
+bool fallow_park_settle(struct fallow *heap, unsigned context);
+void fallow_park_cancel(struct fallow *heap, unsigned context);
 
 /*
  * Ends the parking, as the context's next allocation does by itself: takes the

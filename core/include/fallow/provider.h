@@ -30,9 +30,9 @@
  *     may be called in any context, from interrupt handlers too, unless the
  *     caller said FALLOW_NOWAIT.
  *
- * What fallow needs of every function: it must not call into the heap that
- * called it.  Such a call is reported as FALLOW_MISUSE_REENTRY where it can
- * be seen, and never waits for itself.
+ * What fallow needs of every function but sweep_wanted: it must not call into
+ * the heap that called it.  Such a call is reported as FALLOW_MISUSE_REENTRY
+ * where it can be seen, and never waits for itself.
  */
 #ifndef FALLOW_PROVIDER_H
 #define FALLOW_PROVIDER_H
@@ -185,8 +185,9 @@ struct fallow_provider {
 	/* Optional.  A sweep has become useful again, `ticks` from now, though
 	 * the last one said that nothing was left: a context was parked or went
 	 * offline, a block of such a one's page was freed, or one that was asked
-	 * for memory has handed some over.  Called once, until a sweep says so
-	 * again.  Context: any; interrupts as at the entry. */
+	 * for memory has handed some over, or put to use again after
+	 * fallow_park_context().  Called once, until a sweep says so again.  Of
+	 * all functions this one may call into the heap.  Context: any; interrupts as at the entry. */
 	void (*sweep_wanted)(void *ctx, uint64_t ticks);
 };
 
