@@ -185,8 +185,11 @@ EXPORT struct mallinfo2 mallinfo2(void)
 {
 	struct fallow_snapshot now = { .size = sizeof(now) };
 
-	if (board_heap_make())
+	if (board_heap_make()) {
+		board_sweeper_hold();
 		fallow_snapshot(&board_heap, &now);
+		board_sweeper_release();
+	}
 	return (struct mallinfo2){
 		.arena = now.committed,
 		.ordblks = now.pages,
@@ -225,8 +228,15 @@ EXPORT struct mallinfo mallinfo(void)
  * `pad` is not looked at.  Returns whether memory went. */
 EXPORT int malloc_trim(size_t pad)
 {
+	size_t bytes = 0;
+
 	(void)pad;
-	return board_heap_make() && fallow_collect(&board_heap) > 0;
+	if (board_heap_make()) {
+		board_sweeper_hold();
+		bytes = fallow_collect(&board_heap);
+		board_sweeper_release();
+	}
+	return bytes > 0;
 }
 
 EXPORT void malloc_stats(void)

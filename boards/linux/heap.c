@@ -39,6 +39,8 @@
 #define WINDOW_LEAST ((size_t)8 << 20)
 /* Most programs have few threads. */
 #define CONTEXTS_FIRST 2
+/* A sweep leaves a floor: there is a use for one from twice that on. */
+#define SWEEP_FROM_FLOORS 2
 
 struct fallow board_heap;
 struct board_settings board_settings;
@@ -163,8 +165,14 @@ static enum fallow_status heap_make(void)
 			: (size_t)board_settings.floor_bytes,
 		.floor_epochs = (uint32_t)board_settings.floor_epochs,
 	};
-	enum fallow_status status = fallow_init(&board_heap, &config);
+	enum fallow_status status;
 
+	if (board_settings.sweeper != 0) {
+		provider.provider.sweep_wanted = board_sweep_wanted;
+		config.sweep_from_bytes = SWEEP_FROM_FLOORS *
+			(size_t)board_settings.floor_bytes + CHUNK;
+	}
+	status = fallow_init(&board_heap, &config);
 	if (status == FALLOW_OK)
 		status = fallow_add_region(&board_heap, provider.window_base,
 			provider.window_size);
@@ -202,6 +210,8 @@ static bool all_make(void)
 		failure_print(fallow_status_text(status));
 		return false;
 	}
+	board_barrier_begin();
+	board_fork_begin();
 	board_report_begin();
 	return true;
 }

@@ -45,7 +45,7 @@ extern _Thread_local uintptr_t board_locks[FL_PORT_HELD_WORDS]
 /* Waits until it is open.  fork.c. */
 void board_gate_wait(void) __attribute__((visibility("hidden"), cold));
 /* Whether a fork is under way, for others than the thread that forks. */
-extern uint8_t board_gate_shut __attribute__((visibility("hidden")));
+extern uint32_t board_gate_shut __attribute__((visibility("hidden")));
 
 /* A call does not begin inside another one: handlers do not allocate. */
 static inline struct fl_port_state fl_port_enter(void)

@@ -53,6 +53,38 @@ bool board_thread_attach(void *ctx);
 void board_guest_enter(void);
 void board_guest_leave(void);
 
+/* Parks what other threads have that have not allocated since the last such
+ * call, for the sweeper; returns whether a thread may have to be parked yet. */
+bool board_threads_park(void);
+
+/*
+ * Keeps threads from coming, going and being guests, in the thread that forks.
+ * Then: asks all others to stay out of the heap's locks and lists and waits
+ * until they do, or until it has become pointless to wait; afterwards they may
+ * go on.  In the child: the others' pages are whoever's needs them.
+ */
+void board_threads_hold(void);
+void board_threads_release(void);
+void board_threads_stop(void);
+void board_threads_resume(void);
+void board_threads_inherit(void);
+
+/* Has every other thread do what comes before it first, and what comes after it
+ * later; returns whether the kernel can do that.  To be begun once a process. */
+void board_barrier_begin(void);
+bool board_barrier(void);
+
+/* sweeper.c: the provider's hook; a thread has come; in between a sweep and the
+ * next: what others may not do meanwhile; this is a forked child. */
+void board_sweep_wanted(void *ctx, uint64_t ticks);
+void board_sweeper_rouse(void);
+void board_sweeper_hold(void);
+void board_sweeper_release(void);
+void board_sweeper_forked(void);
+
+/* fork.c: once, when the heap is made. */
+void board_fork_begin(void);
+
 /* report.c: figures at the end, and malloc_stats(). */
 void board_report_begin(void);
 void board_report_print(int fd);

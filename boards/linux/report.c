@@ -96,8 +96,10 @@ void board_report_print(int fd)
 		return;
 	board_text_begin(&text);
 	text.fd = fd;
+	board_sweeper_hold();
 	summary_put(&text);
 	fallow_print(&board_heap, board_text_char, &text);
+	board_sweeper_release();
 	board_text_end(&text);
 }
 

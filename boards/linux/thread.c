@@ -15,20 +15,35 @@
  * back, are guests: their frees are deferred, and their allocations are made by
  * one shared context under a lock.  That is slow and never wrong.
  *
- * `lock` protects the table of indices; it is taken outside of the heap's calls
- * and never inside one.
+ * Others' threads are parked from here, for the sweeper and around a fork: see
+ * sweeper.c and fork.c.  It takes a barrier in every thread, by the kernel's
+ * membarrier(), so that no thread needs one of its own; where the kernel has
+ * none, no thread is parked by others.
+ *
+ * `lock` protects the table of threads and `guest` the shared context; they are
+ * taken in this order, outside of the heap's calls.
  */
 #define _GNU_SOURCE
 
 #include "linux/preload.h"
 
 #include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "arch.h"
+#include "heap.h"
 
 #define WORD_BITS 64
 #define ROUNDS (_POSIX_THREAD_DESTRUCTOR_ITERATIONS - 1)
+/* How often the CPU is given away for a thread to come out of a call. */
+#define STOP_TRIES 20000
+/* The same for a call that extends the heap's tables. */
+#define GROW_TRIES 1000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t guest = PTHREAD_MUTEX_INITIALIZER;
@@ -38,6 +53,11 @@ static pthread_key_t key;
 static uint64_t taken[BOARD_CONTEXTS / WORD_BITS] = { 1u << BOARD_GUEST };
 static unsigned left = BOARD_CONTEXTS - 1;
 static struct board_thread *threads[BOARD_CONTEXTS];
+/* Indices are below this, ever. */
+static unsigned threads_end;
+/* The guest has been used since it was parked. */
+static bool guest_awake;
+static bool barrier_there;
 _Static_assert(BOARD_CONTEXTS % WORD_BITS == 0 && BOARD_GUEST < WORD_BITS,
 	"the guest's bit is in the first word");
 
@@ -59,6 +79,8 @@ static void index_mark(unsigned index, struct board_thread *thread)
 	taken[index / WORD_BITS] ^= bit;
 	left += thread == NULL ? 1 : (unsigned)-1;
 	threads[index] = thread;
+	if (index >= threads_end)
+		threads_end = index + 1;
 }
 
 /* Gives the calling thread an index; returns whether there was one. */
@@ -116,6 +138,7 @@ bool board_thread_attach(void *ctx)
 	if (thread->gone || __atomic_load_n(&left, __ATOMIC_RELAXED) == 0 ||
 		!index_take(thread))
 		return false;
+	board_sweeper_rouse();
 	/* It may allocate, which is legal from here on. */
 	if (pthread_setspecific(key, (void *)(uintptr_t)1) == 0)
 		return true;
@@ -128,10 +151,215 @@ void board_guest_enter(void)
 {
 	pthread_mutex_lock(&guest);
 	board_thread.context = BOARD_GUEST;
+	guest_awake = true;
 }
 
 void board_guest_leave(void)
 {
 	board_thread.context = BOARD_NO_CONTEXT;
 	pthread_mutex_unlock(&guest);
+}
+
+void board_barrier_begin(void)
+{
+	barrier_there = syscall(SYS_membarrier,
+		MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+bool board_barrier(void)
+{
+	return barrier_there && syscall(SYS_membarrier,
+		MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+/* Whether the thread is outside of the heap.  Behind a barrier. */
+static bool is_outside(const struct board_thread *thread)
+{
+	/* Pairs with the release in fl_port_leave(). */
+	return __atomic_load_n(&thread->busy, __ATOMIC_ACQUIRE) == 0;
+}
+
+/* Parks what the guests have left, as one of them. */
+static void guest_park(void)
+{
+	uint32_t context = board_thread.context;
+
+	pthread_mutex_lock(&guest);
+	if (guest_awake) {
+		board_thread.context = BOARD_GUEST;
+		fallow_park(&board_heap);
+		board_thread.context = context;
+		guest_awake = false;
+	}
+	pthread_mutex_unlock(&guest);
+}
+
+bool board_threads_park(void)
+{
+	bool awake = false;
+	unsigned i;
+
+	guest_park();
+	if (!barrier_there)
+		return false;
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < threads_end; i++) {
+		if (threads[i] == NULL || threads[i] == &board_thread ||
+			(is_outside(threads[i]) &&
+				fallow_park_settle(&board_heap, i)))
+			continue;
+		fallow_park_context(&board_heap, i);
+		awake = true;
+	}
+	pthread_mutex_unlock(&lock);
+	return awake && board_barrier();
+}
+
+void board_threads_hold(void)
+{
+	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&guest);
+}
+
+void board_threads_release(void)
+{
+	pthread_mutex_unlock(&guest);
+	pthread_mutex_unlock(&lock);
+}
+
+/* Whether the thread holds no lock and changes no list, and will not before the
+ * gate opens.  Behind a barrier that came after the announcements. */
+static bool stands_still(const struct board_thread *thread)
+{
+	/* Pairs with the releases in board_gate_wait(), fl_port_leave() and
+	 * fl_port_lock_leave(). */
+	if (__atomic_load_n(&thread->gated, __ATOMIC_ACQUIRE) != 0)
+		return true;
+	return is_outside(thread) &&
+		__atomic_load_n(&thread->locks, __ATOMIC_ACQUIRE) == 0;
+}
+
+/* The threads that were seen to stand still, in the last stop. */
+static bool still[BOARD_CONTEXTS];
+
+/* Waits for every other thread; returns whether all stand still. */
+static bool threads_wait(void)
+{
+	unsigned tries = STOP_TRIES;
+	bool all = true;
+	unsigned i;
+
+	for (i = 0; i < threads_end; i++) {
+		still[i] = false;
+		if (threads[i] == NULL || threads[i] == &board_thread)
+			continue;
+		while (!(still[i] = stands_still(threads[i])) && tries > 0) {
+			sched_yield();
+			tries--;
+		}
+		all = all && still[i];
+	}
+	return all;
+}
+
+/* Shuts the gate, announces, and waits. */
+static void stop_once(void)
+{
+	unsigned i;
+
+	__atomic_store_n(&board_gate_shut, 1, __ATOMIC_RELAXED);
+	/* Whoever goes to a lock from here on sees the gate. */
+	(void)board_barrier();
+	for (i = 0; i < threads_end; i++)
+		if (threads[i] != NULL && threads[i] != &board_thread)
+			fallow_park_context(&board_heap, i);
+	(void)board_barrier();
+	(void)threads_wait();
+}
+
+/* Opens the gate. */
+static void gate_open(void)
+{
+	__atomic_store_n(&board_gate_shut, 0, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &board_gate_shut, FUTEX_WAKE_PRIVATE, INT_MAX, NULL,
+		NULL, 0);
+}
+
+/* Whether there is another thread with a context. */
+static bool others_there(void)
+{
+	unsigned i;
+
+	for (i = 0; i < threads_end; i++)
+		if (threads[i] != NULL && threads[i] != &board_thread)
+			return true;
+	return false;
+}
+
+void board_threads_stop(void)
+{
+	struct heap *heap = heap_of(&board_heap);
+	unsigned tries = GROW_TRIES;
+
+	/* This thread is let through the gate. */
+	board_thread.locks++;
+	if (!others_there())
+		return;
+	stop_once();
+	/* A call that extends the tables stands at the gate: the child would
+	 * wait for it. */
+	while (fl_load_relaxed(&heap->growing) && tries-- > 0) {
+		gate_open();
+		sched_yield();
+		stop_once();
+	}
+}
+
+void board_threads_resume(void)
+{
+	unsigned i;
+
+	for (i = 0; i < threads_end; i++)
+		if (threads[i] != NULL && threads[i] != &board_thread)
+			fallow_park_cancel(&board_heap, i);
+	board_thread.locks--;
+	gate_open();
+}
+
+/* Hands on what a thread owned that is not there. */
+static void context_inherit(unsigned index)
+{
+	struct local *local = heap_of(&board_heap)->locals[index];
+
+	board_thread.context = index;
+	/* It may have been in the middle of a call of the kernel. */
+	local->calling = 0;
+	local->reporting = 0;
+	fallow_offline(&board_heap);
+	index_mark(index, NULL);
+}
+
+void board_threads_inherit(void)
+{
+	uint32_t context = board_thread.context;
+	bool all = true;
+	unsigned i;
+
+	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	guest = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	board_gate_shut = 0;
+	board_barrier_begin();
+	for (i = 0; i < threads_end; i++)
+		all = all && (threads[i] == NULL ||
+				threads[i] == &board_thread || still[i]);
+	for (i = 0; i < threads_end; i++) {
+		if (threads[i] == NULL || threads[i] == &board_thread)
+			continue;
+		if (all)
+			context_inherit(i);
+		/* Or for ever the index of one that is not there. */
+		threads[i] = NULL;
+	}
+	board_thread.context = context;
+	board_thread.locks--;
 }
