@@ -181,10 +181,7 @@ void fl_sweep_forked(struct heap *heap)
 	struct sweeping *sweeping = &heap->sweeping;
 
 	sweeping->owner = FALLOW_NO_CONTEXT;
-	sweeping->floor_ages = 0;
-	sweeping->floor_age = 0;
-	sweeping->floor_left = 0;
-	sweeping->current_left = 0;
+	fl_floor_none(heap);
 	if (sweeping->first_bytes == 0)
 		return;
 	fl_store_relaxed(&sweeping->wanted, WANTED_FIRST);

@@ -264,6 +264,19 @@ void fl_floor_begin(struct heap *heap)
 	heap->sweeping.current_left = CURRENT_BYTES;
 }
 
+void fl_floor_none(struct heap *heap)
+{
+	struct sweeping *sweeping = &heap->sweeping;
+	unsigned i;
+
+	sweeping->floor_kept = 0;
+	sweeping->floor_ages = 0;
+	sweeping->floor_age = AGES;
+	for (i = 0; i < FLOOR_RUNS; i++)
+		sweeping->floor_runs[i] = (struct floor_run){ SIZE_MAX, 0 };
+	sweeping->current_left = 0;
+}
+
 void fl_floor_reclaim(struct sweep *sweep)
 {
 	sweep->current_left = CURRENT_BYTES;

@@ -34,6 +34,9 @@ size_t fl_floor_slice(
 /* The invariant of the floor's that is broken, or NULL. */
 const char *fl_floor_broken(const struct heap *heap);
 
+/* Keeps nothing, until it is decided anew.  While nobody else uses the heap. */
+void fl_floor_none(struct heap *heap);
+
 #pragma GCC visibility pop
 
 /* How many epochs ago a page was used, or a slice became free.  By the epoch as

@@ -189,7 +189,7 @@ static void test_others_forked(void)
 	fl_sweep_wanted(white_heap(rig));
 	asked = rig->sim.made[SIM_WANTED];
 	fl_sweep_forked(white_heap(rig));
-	CHECK_EQUAL(sweeping->floor_left + sweeping->current_left, 0);
+	CHECK_EQUAL(sweeping->floor_kept + sweeping->current_left, 0);
 	CHECK_EQUAL(sweeping->floor_ages, 0);
 	fallow_free(&rig->heap, fallow_alloc(&rig->heap, 300 * KIB));
 	CHECK_EQUAL(rig->sim.made[SIM_WANTED], asked + 1);
