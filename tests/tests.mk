@@ -156,7 +156,8 @@ HOST_SUPPORT := $(filter tests/support/host_% tests/support/sim% \
 GUEST_SUPPORT := $(filter-out $(HOST_SUPPORT), \
 	$(sort $(wildcard tests/support/*.c)))
 SUPPORT_SRCS := $(filter-out tests/support/guest_main.c \
-	tests/support/meet.c tests/support/sched.c,$(GUEST_SUPPORT)) \
+	tests/support/meet.c tests/support/paging.c tests/support/sched.c, \
+	$(GUEST_SUPPORT)) \
 	$(HOST_SUPPORT) $(sort boards/linux/mmap.c) \
 	$(wildcard boards/virt/devicetree.c boards/q35/madt.c)
 

@@ -18,11 +18,10 @@
  * not told to forget a translation (both were tried).  It does not show what
  * real TLBs may do with two sizes at once, nor raise conflict aborts.
  */
-#include <fallow/pagetable.h>
-
 #include "arch.h"
 #include "board.h"
 #include "meet.h"
+#include "paging.h"
 #include "test.h"
 #include "virt/virt.h"
 
@@ -40,8 +39,6 @@
 
 enum way { WAY_BOARD, WAY_STOP, WAYS };
 
-static struct fallow_pagetable pagetable;
-static struct fallow_provider provider;
 static uint64_t free_before;
 /* CPUs between stop and resume, the most at once, and how often; CPUs that
  * are about to split. */
@@ -100,52 +97,17 @@ static bool begin(enum way way)
 	stopping = stopping_most = stops = about_to = 0;
 	linger = false;
 	free_before = frames_free();
-	status = fallow_pagetable_init(&pagetable, &config);
-	CHECK_EQUAL(status, FALLOW_OK);
-	fallow_pagetable_provider(&pagetable, &provider);
-	return status == FALLOW_OK;
+	status = fallow_pagetable_init(&test_pagetable, &config);
+	return test_provider_begin(status);
 }
 
 /* Takes it down: every frame is back. */
 static void end(void)
 {
-	CHECK(fallow_pagetable_fini(&pagetable, true));
+	CHECK(fallow_pagetable_fini(&test_pagetable, true));
 	CHECK_EQUAL(frames_free(), free_before);
 	CHECK_EQUAL(stopping, 0);
 	CHECK(stopping_most <= 1);
-}
-
-static struct fallow_pagetable_counters counters(void)
-{
-	struct fallow_pagetable_counters now = { .size = sizeof(now) };
-
-	fallow_pagetable_counters(&pagetable, &now);
-	return now;
-}
-
-static void commit(uintptr_t base, size_t size, unsigned flags)
-{
-	CHECK(provider.commit(provider.ctx, base, size, flags) &
-		FALLOW_COMMIT_DONE);
-}
-
-static void decommit(uintptr_t base, size_t size)
-{
-	struct fallow_range range = {
-		.base = base, .size = size, .result = FALLOW_RANGE_REFUSED,
-	};
-
-	provider.decommit(provider.ctx, &range, 1);
-	CHECK_EQUAL(range.result, FALLOW_RANGE_DONE);
-}
-
-static unsigned mapped_log2(uintptr_t addr)
-{
-	struct fallow_mapping mapping;
-
-	return fallow_pagetable_lookup(&pagetable, addr, &mapping)
-		? mapping.size_log2
-		: 0;
 }
 
 /* The word of a chunk's granule, and what is in it after so many passes. */
@@ -162,8 +124,8 @@ static uint64_t content(size_t granule, uint32_t passes)
 /* Maps a chunk as a block, with all live granules as before the first pass. */
 static void chunk_begin(uintptr_t chunk)
 {
-	commit(chunk, CHUNK, FALLOW_PREFER_LARGE);
-	CHECK_EQUAL(mapped_log2(chunk), 21);
+	test_commit(chunk, CHUNK, FALLOW_PREFER_LARGE);
+	CHECK_EQUAL(test_mapped_log2(chunk), 21);
 	for (size_t i = LIVE; i < CHUNK_GRANULES; i++)
 		*word(chunk, i) = content(i, 0);
 }
@@ -203,13 +165,13 @@ static void chunk_split(uintptr_t chunk)
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		uintptr_t at = chunk + round % (LIVE - 1) * GRANULE;
 
-		CHECK_EQUAL(mapped_log2(chunk), 21);
-		decommit(at, 2 * GRANULE);
-		CHECK_EQUAL(mapped_log2(chunk + CHUNK - GRANULE), 12);
+		CHECK_EQUAL(test_mapped_log2(chunk), 21);
+		test_decommit(at, 2 * GRANULE);
+		CHECK_EQUAL(test_mapped_log2(chunk + CHUNK - GRANULE), 12);
 		CHECK(!board_can_read(at));
 		CHECK(!board_can_read(at + GRANULE));
-		commit(at, 2 * GRANULE, FALLOW_RESERVED);
-		CHECK(provider.promote(provider.ctx, chunk));
+		test_commit(at, 2 * GRANULE, FALLOW_RESERVED);
+		CHECK(test_provider.promote(test_provider.ctx, chunk));
 	}
 	test_add(&splitting, (uint32_t)-1);
 }
@@ -235,11 +197,11 @@ static void split_among_users(enum way way, size_t splitters)
 	for (size_t i = 0; i < splitters; i++)
 		chunk_begin(WINDOW + i * CHUNK);
 	board_run(run_split, &splitters);
-	CHECK_EQUAL(counters().splits, splitters * ROUNDS);
-	CHECK_EQUAL(counters().promotions, splitters * ROUNDS);
+	CHECK_EQUAL(test_counters().splits, splitters * ROUNDS);
+	CHECK_EQUAL(test_counters().promotions, splitters * ROUNDS);
 	if (way == WAY_STOP)
 		CHECK_EQUAL(stops, 2 * splitters * ROUNDS);
-	decommit(WINDOW, splitters * CHUNK);
+	test_decommit(WINDOW, splitters * CHUNK);
 	end();
 }
 
@@ -275,16 +237,16 @@ static void run_split_together(void *arg)
 			test_store(&about_to, 0);
 		test_meet();
 		test_add(&about_to, 1);
-		decommit(mine, GRANULE);
+		test_decommit(mine, GRANULE);
 		CHECK(!board_can_read(mine));
 		CHECK(board_can_write(WINDOW + LIVE * GRANULE));
 		test_meet();
-		commit(mine, GRANULE, FALLOW_RESERVED);
+		test_commit(mine, GRANULE, FALLOW_RESERVED);
 		test_meet();
 		if (board_cpu() == 0)
-			CHECK(provider.promote(provider.ctx, WINDOW));
+			CHECK(test_provider.promote(test_provider.ctx, WINDOW));
 		test_meet();
-		CHECK_EQUAL(mapped_log2(WINDOW), 21);
+		CHECK_EQUAL(test_mapped_log2(WINDOW), 21);
 	}
 }
 
@@ -296,11 +258,11 @@ static void test_all_split_one_block(void)
 			return;
 		chunk_begin(WINDOW);
 		board_run(run_split_together, NULL);
-		CHECK_EQUAL(counters().splits, ROUNDS);
-		CHECK_EQUAL(counters().promotions, ROUNDS);
+		CHECK_EQUAL(test_counters().splits, ROUNDS);
+		CHECK_EQUAL(test_counters().promotions, ROUNDS);
 		for (size_t i = LIVE; i < CHUNK_GRANULES; i++)
 			CHECK_EQUAL(*word(WINDOW, i), content(i, 0));
-		decommit(WINDOW, CHUNK);
+		test_decommit(WINDOW, CHUNK);
 		end();
 	}
 }
@@ -313,8 +275,8 @@ static void run_stop_together(void *arg)
 	(void)arg;
 	test_meet();
 	test_add(&about_to, 1);
-	decommit(mine, GRANULE);
-	decommit(mine + GRANULE, CHUNK - GRANULE);
+	test_decommit(mine, GRANULE);
+	test_decommit(mine + GRANULE, CHUNK - GRANULE);
 }
 
 /*
@@ -334,7 +296,7 @@ static void test_stops_take_turns(void)
 	board_run(run_stop_together, NULL);
 	CHECK_EQUAL(stops, n);
 	CHECK_EQUAL(stopping_most, 1);
-	CHECK_EQUAL(counters().splits, n);
+	CHECK_EQUAL(test_counters().splits, n);
 	end();
 }
 
@@ -350,7 +312,7 @@ static void run_hole_in_block(void *gone)
 		CHECK(board_can_write(at));
 		test_meet();
 		if (mine) {
-			decommit(at, GRANULE);
+			test_decommit(at, GRANULE);
 			test_store(gone, round);
 		}
 		while (test_load(gone) != round) {
@@ -362,8 +324,8 @@ static void run_hole_in_block(void *gone)
 		CHECK(board_can_write(WINDOW + LIVE * GRANULE));
 		test_meet();
 		if (mine) {
-			commit(at, GRANULE, FALLOW_RESERVED);
-			CHECK(provider.promote(provider.ctx, WINDOW));
+			test_commit(at, GRANULE, FALLOW_RESERVED);
+			CHECK(test_provider.promote(test_provider.ctx, WINDOW));
 		}
 	}
 }
@@ -377,9 +339,9 @@ static void test_hole_in_block_is_gone(void)
 			return;
 		chunk_begin(WINDOW);
 		board_run(run_hole_in_block, &gone);
-		CHECK_EQUAL(counters().splits, ROUNDS);
-		CHECK_EQUAL(counters().flushes_all, 0);
-		decommit(WINDOW, CHUNK);
+		CHECK_EQUAL(test_counters().splits, ROUNDS);
+		CHECK_EQUAL(test_counters().flushes_all, 0);
+		test_decommit(WINDOW, CHUNK);
 		end();
 	}
 }
@@ -392,14 +354,14 @@ static void run_block_of_pages(void *gone)
 		bool mine = round % board_cpus() == board_cpu();
 
 		if (mine)
-			commit(WINDOW, CHUNK, FALLOW_RESERVED);
+			test_commit(WINDOW, CHUNK, FALLOW_RESERVED);
 		test_meet();
 		for (size_t i = 100; i < 140; i++)
 			CHECK(board_can_write(WINDOW + i * GRANULE));
 		test_meet();
 		if (mine) {
-			CHECK(provider.promote(provider.ctx, WINDOW));
-			decommit(WINDOW, CHUNK);
+			CHECK(test_provider.promote(test_provider.ctx, WINDOW));
+			test_decommit(WINDOW, CHUNK);
 			test_store(gone, round);
 		}
 		while (test_load(gone) != round)
@@ -418,8 +380,8 @@ static void test_block_of_pages_is_gone(void)
 		if (!begin(way))
 			return;
 		board_run(run_block_of_pages, &gone);
-		CHECK_EQUAL(counters().promotions, ROUNDS);
-		CHECK_EQUAL(counters().flushes_all, 0);
+		CHECK_EQUAL(test_counters().promotions, ROUNDS);
+		CHECK_EQUAL(test_counters().flushes_all, 0);
 		end();
 	}
 }

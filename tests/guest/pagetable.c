@@ -9,9 +9,8 @@
  * with what the bytes are through the direct map.  What is of one CPU alone is
  * in pagetable_x86_64.c and pagetable_aarch64.c.
  */
-#include <fallow/pagetable.h>
-
 #include "board.h"
+#include "paging.h"
 #include "ration.h"
 #include "test.h"
 
@@ -20,11 +19,9 @@
 #define CHUNK_GRANULES (CHUNK / GRANULE)
 
 static struct test_ration ration;
-static struct fallow_pagetable pagetable;
-static struct fallow_provider provider;
 static uintptr_t window;
 
-/* Makes `provider` over unlimited frames; false, and a failure, if that
+/* Makes test_provider over unlimited frames; false, and a failure, if that
  * fails. */
 static bool begin(unsigned flags)
 {
@@ -38,59 +35,23 @@ static bool begin(unsigned flags)
 	};
 	hooks = test_ration_hooks(&ration);
 	window = board_window_base() + board_window_size() / 2;
-	status = board_pagetable_init(&pagetable, &hooks, window,
+	status = board_pagetable_init(&test_pagetable, &hooks, window,
 		board_window_size() / 2, flags);
-	CHECK_EQUAL(status, FALLOW_OK);
-	fallow_pagetable_provider(&pagetable, &provider);
-	return status == FALLOW_OK;
+	return test_provider_begin(status);
 }
 
 /* Takes the provider down: its window is empty, and every frame is back. */
 static void end(void)
 {
-	CHECK(fallow_pagetable_fini(&pagetable, false));
+	CHECK(fallow_pagetable_fini(&test_pagetable, false));
 	CHECK_EQUAL(ration.out, 0);
-}
-
-static struct fallow_pagetable_counters counters(void)
-{
-	struct fallow_pagetable_counters now = { .size = sizeof(now) };
-
-	fallow_pagetable_counters(&pagetable, &now);
-	return now;
-}
-
-static unsigned commit(uintptr_t base, size_t size, unsigned flags)
-{
-	return provider.commit(provider.ctx, base, size, flags);
-}
-
-/* Decommits one range, which must not be refused. */
-static void decommit(uintptr_t base, size_t size)
-{
-	struct fallow_range range = {
-		.base = base, .size = size, .result = FALLOW_RANGE_REFUSED,
-	};
-
-	provider.decommit(provider.ctx, &range, 1);
-	CHECK_EQUAL(range.result, FALLOW_RANGE_DONE);
-}
-
-/* Returns the log2 of what maps the address, 0 if nothing does. */
-static unsigned mapped_log2(uintptr_t addr)
-{
-	struct fallow_mapping mapping;
-
-	if (!fallow_pagetable_lookup(&pagetable, addr, &mapping))
-		return 0;
-	return mapping.size_log2;
 }
 
 static uint64_t mapped_physical(uintptr_t addr)
 {
 	struct fallow_mapping mapping = { 0 };
 
-	return fallow_pagetable_lookup(&pagetable, addr, &mapping)
+	return fallow_pagetable_lookup(&test_pagetable, addr, &mapping)
 		? mapping.physical
 		: FALLOW_FRAME_NONE;
 }
@@ -127,17 +88,6 @@ static size_t spoilt(uintptr_t base, size_t size, uintptr_t origin)
 	return n;
 }
 
-/* Returns how many granules of the range the CPU can read. */
-static size_t readable(uintptr_t base, size_t size)
-{
-	uintptr_t addr;
-	size_t n = 0;
-
-	for (addr = base; addr < base + size; addr += GRANULE)
-		n += board_can_read(addr);
-	return n;
-}
-
 /* Tables and bytes agree: what is written at a committed address is in the
  * frame that the tables name. */
 static void test_commit_reads_back(void)
@@ -147,14 +97,14 @@ static void test_commit_reads_back(void)
 
 	if (!begin(0))
 		return;
-	CHECK_EQUAL(readable(window, 8 * GRANULE), 0);
-	CHECK_EQUAL(commit(window + GRANULE, 5 * GRANULE, 0),
+	CHECK_EQUAL(test_readable(window, 8 * GRANULE), 0);
+	CHECK_EQUAL(test_try_commit(window + GRANULE, 5 * GRANULE, 0),
 		FALLOW_COMMIT_DONE);
 	fill(window + GRANULE, 5 * GRANULE);
 	for (addr = window + GRANULE; addr < window + 6 * GRANULE;
 		addr += GRANULE) {
 		CHECK_OR_RETURN(fallow_pagetable_lookup(
-			&pagetable, addr + 24, &mapping));
+			&test_pagetable, addr + 24, &mapping));
 		CHECK_EQUAL(mapping.size_log2, 12);
 		CHECK_EQUAL(mapping.physical % GRANULE, 24);
 		CHECK(mapping.writable);
@@ -165,9 +115,9 @@ static void test_commit_reads_back(void)
 				    board_direct_offset()),
 			stamp(addr));
 	}
-	CHECK_EQUAL(mapped_log2(window), 0);
-	CHECK_EQUAL(mapped_log2(window + 6 * GRANULE), 0);
-	decommit(window + GRANULE, 5 * GRANULE);
+	CHECK_EQUAL(test_mapped_log2(window), 0);
+	CHECK_EQUAL(test_mapped_log2(window + 6 * GRANULE), 0);
+	test_decommit(window + GRANULE, 5 * GRANULE);
 	end();
 }
 
@@ -176,20 +126,21 @@ static void test_hole_faults(void)
 {
 	if (!begin(0))
 		return;
-	CHECK_EQUAL(commit(window, 16 * GRANULE, 0), FALLOW_COMMIT_DONE);
+	CHECK_EQUAL(test_try_commit(window, 16 * GRANULE, 0),
+		FALLOW_COMMIT_DONE);
 	fill(window, 16 * GRANULE);
-	CHECK_EQUAL(readable(window, 16 * GRANULE), 16);
-	decommit(window + 6 * GRANULE, 3 * GRANULE);
-	CHECK_EQUAL(readable(window, 16 * GRANULE), 13);
-	CHECK_EQUAL(readable(window + 6 * GRANULE, 3 * GRANULE), 0);
+	CHECK_EQUAL(test_readable(window, 16 * GRANULE), 16);
+	test_decommit(window + 6 * GRANULE, 3 * GRANULE);
+	CHECK_EQUAL(test_readable(window, 16 * GRANULE), 13);
+	CHECK_EQUAL(test_readable(window + 6 * GRANULE, 3 * GRANULE), 0);
 	CHECK(!board_can_write(window + 7 * GRANULE));
 	CHECK_EQUAL(spoilt(window, 6 * GRANULE, window), 0);
 	CHECK_EQUAL(spoilt(window + 9 * GRANULE, 7 * GRANULE,
 			    window + 9 * GRANULE), 0);
-	CHECK_EQUAL(commit(window + 6 * GRANULE, 3 * GRANULE, 0),
+	CHECK_EQUAL(test_try_commit(window + 6 * GRANULE, 3 * GRANULE, 0),
 		FALLOW_COMMIT_DONE);
-	CHECK_EQUAL(readable(window, 16 * GRANULE), 16);
-	decommit(window, 16 * GRANULE);
+	CHECK_EQUAL(test_readable(window, 16 * GRANULE), 16);
+	test_decommit(window, 16 * GRANULE);
 	end();
 }
 
@@ -201,23 +152,23 @@ static void test_large_is_one_leaf(void)
 
 	if (!begin(0))
 		return;
-	CHECK_EQUAL(provider.large_log2, 21);
-	CHECK_EQUAL(commit(window, CHUNK, FALLOW_PREFER_LARGE),
+	CHECK_EQUAL(test_provider.large_log2, 21);
+	CHECK_EQUAL(test_try_commit(window, CHUNK, FALLOW_PREFER_LARGE),
 		FALLOW_COMMIT_DONE | FALLOW_COMMIT_LARGE);
 	first = mapped_physical(window);
 	CHECK_EQUAL(first % CHUNK, 0);
 	for (i = 0; i < CHUNK; i += GRANULE) {
-		CHECK_EQUAL(mapped_log2(window + i), 21);
+		CHECK_EQUAL(test_mapped_log2(window + i), 21);
 		CHECK_EQUAL(mapped_physical(window + i), first + i);
 	}
-	CHECK_EQUAL(counters().large, 1);
-	CHECK_EQUAL(counters().tables_spare, 1);
+	CHECK_EQUAL(test_counters().large, 1);
+	CHECK_EQUAL(test_counters().tables_spare, 1);
 	fill(window, CHUNK);
 	CHECK_EQUAL(spoilt(window, CHUNK, window), 0);
-	CHECK_EQUAL(mapped_log2(window + CHUNK), 0);
-	decommit(window, CHUNK);
-	CHECK_EQUAL(readable(window, CHUNK), 0);
-	CHECK_EQUAL(counters().large, 0);
+	CHECK_EQUAL(test_mapped_log2(window + CHUNK), 0);
+	test_decommit(window, CHUNK);
+	CHECK_EQUAL(test_readable(window, CHUNK), 0);
+	CHECK_EQUAL(test_counters().large, 0);
 	end();
 }
 
@@ -226,14 +177,14 @@ static void test_large_is_not_claimed(void)
 {
 	if (!begin(0))
 		return;
-	CHECK_EQUAL(commit(window, CHUNK + GRANULE, FALLOW_PREFER_LARGE),
-		FALLOW_COMMIT_DONE);
-	CHECK_EQUAL(mapped_log2(window), 21);
-	CHECK_EQUAL(mapped_log2(window + CHUNK), 12);
-	decommit(window, CHUNK + GRANULE);
-	CHECK_EQUAL(commit(window, CHUNK, 0), FALLOW_COMMIT_DONE);
-	CHECK_EQUAL(mapped_log2(window), 12);
-	decommit(window, CHUNK);
+	CHECK_EQUAL(test_try_commit(window, CHUNK + GRANULE,
+		FALLOW_PREFER_LARGE), FALLOW_COMMIT_DONE);
+	CHECK_EQUAL(test_mapped_log2(window), 21);
+	CHECK_EQUAL(test_mapped_log2(window + CHUNK), 12);
+	test_decommit(window, CHUNK + GRANULE);
+	CHECK_EQUAL(test_try_commit(window, CHUNK, 0), FALLOW_COMMIT_DONE);
+	CHECK_EQUAL(test_mapped_log2(window), 12);
+	test_decommit(window, CHUNK);
 	end();
 }
 
@@ -245,31 +196,31 @@ static void test_split_keeps_bytes(void)
 
 	if (!begin(0))
 		return;
-	CHECK(commit(window, CHUNK, FALLOW_PREFER_LARGE) &
+	CHECK(test_try_commit(window, CHUNK, FALLOW_PREFER_LARGE) &
 		FALLOW_COMMIT_LARGE);
 	fill(window, CHUNK);
 	first = mapped_physical(window);
-	decommit(window + 100 * GRANULE, 3 * GRANULE);
-	CHECK_EQUAL(counters().splits, 1);
-	CHECK_EQUAL(counters().large, 0);
+	test_decommit(window + 100 * GRANULE, 3 * GRANULE);
+	CHECK_EQUAL(test_counters().splits, 1);
+	CHECK_EQUAL(test_counters().large, 0);
 	for (i = 0; i < CHUNK; i += GRANULE) {
 		bool hole = i / GRANULE >= 100 && i / GRANULE < 103;
 
-		CHECK_EQUAL(mapped_log2(window + i), hole ? 0 : 12);
+		CHECK_EQUAL(test_mapped_log2(window + i), hole ? 0 : 12);
 		CHECK_EQUAL(mapped_physical(window + i),
 			hole ? FALLOW_FRAME_NONE : first + i);
 	}
-	CHECK_EQUAL(readable(window, CHUNK), CHUNK_GRANULES - 3);
-	CHECK_EQUAL(readable(window + 100 * GRANULE, 3 * GRANULE), 0);
+	CHECK_EQUAL(test_readable(window, CHUNK), CHUNK_GRANULES - 3);
+	CHECK_EQUAL(test_readable(window + 100 * GRANULE, 3 * GRANULE), 0);
 	CHECK_EQUAL(spoilt(window, 100 * GRANULE, window), 0);
 	CHECK_EQUAL(spoilt(window + 103 * GRANULE, CHUNK - 103 * GRANULE,
 			    window + 103 * GRANULE), 0);
 	/* A second hole needs no second split. */
-	decommit(window, GRANULE);
-	CHECK_EQUAL(counters().splits, 1);
-	decommit(window + GRANULE, 99 * GRANULE);
-	decommit(window + 103 * GRANULE, CHUNK - 103 * GRANULE);
-	CHECK_EQUAL(counters().tables_empty, 1);
+	test_decommit(window, GRANULE);
+	CHECK_EQUAL(test_counters().splits, 1);
+	test_decommit(window + GRANULE, 99 * GRANULE);
+	test_decommit(window + 103 * GRANULE, CHUNK - 103 * GRANULE);
+	CHECK_EQUAL(test_counters().tables_empty, 1);
 	end();
 }
 
@@ -280,18 +231,18 @@ static void test_decommit_needs_no_memory(void)
 
 	if (!begin(0))
 		return;
-	CHECK(commit(window, 2 * CHUNK, FALLOW_PREFER_LARGE) &
+	CHECK(test_try_commit(window, 2 * CHUNK, FALLOW_PREFER_LARGE) &
 		FALLOW_COMMIT_LARGE);
 	fill(window, 2 * CHUNK);
 	ration.left = 0;
 	takes = ration.takes;
-	decommit(window + CHUNK - GRANULE, 2 * GRANULE);
+	test_decommit(window + CHUNK - GRANULE, 2 * GRANULE);
 	CHECK_EQUAL(ration.takes, takes);
-	CHECK_EQUAL(counters().splits, 2);
-	CHECK_EQUAL(readable(window, 2 * CHUNK), 2 * CHUNK_GRANULES - 2);
+	CHECK_EQUAL(test_counters().splits, 2);
+	CHECK_EQUAL(test_readable(window, 2 * CHUNK), 2 * CHUNK_GRANULES - 2);
 	CHECK_EQUAL(spoilt(window, CHUNK - GRANULE, window), 0);
-	decommit(window, CHUNK - GRANULE);
-	decommit(window + CHUNK + GRANULE, CHUNK - GRANULE);
+	test_decommit(window, CHUNK - GRANULE);
+	test_decommit(window + CHUNK + GRANULE, CHUNK - GRANULE);
 	CHECK_EQUAL(ration.takes, takes);
 	end();
 }
@@ -304,27 +255,27 @@ static void test_decommit_out_of_frames(void)
 
 	if (!begin(0))
 		return;
-	while (commit(addr, CHUNK, FALLOW_PREFER_LARGE)) {
+	while (test_try_commit(addr, CHUNK, FALLOW_PREFER_LARGE)) {
 		addr += CHUNK;
 		chunks++;
 	}
 	CHECK(chunks > 0);
-	while (commit(addr, GRANULE, 0)) {
+	while (test_try_commit(addr, GRANULE, 0)) {
 		addr += GRANULE;
 		granules++;
 	}
 	CHECK_EQUAL(board_frame_hooks()->take(board_frame_hooks()->ctx, 12),
 		FALLOW_FRAME_NONE);
-	CHECK_EQUAL(readable(window, addr - window),
+	CHECK_EQUAL(test_readable(window, addr - window),
 		chunks * CHUNK_GRANULES + granules);
-	decommit(window + 7 * GRANULE, GRANULE);
+	test_decommit(window + 7 * GRANULE, GRANULE);
 	CHECK(!board_can_read(window + 7 * GRANULE));
-	CHECK_EQUAL(commit(addr, GRANULE, 0), FALLOW_COMMIT_DONE);
-	CHECK(!commit(window + 7 * GRANULE, GRANULE, 0));
-	decommit(addr, GRANULE);
-	CHECK_EQUAL(commit(window + 7 * GRANULE, GRANULE, 0),
+	CHECK_EQUAL(test_try_commit(addr, GRANULE, 0), FALLOW_COMMIT_DONE);
+	CHECK(!test_try_commit(window + 7 * GRANULE, GRANULE, 0));
+	test_decommit(addr, GRANULE);
+	CHECK_EQUAL(test_try_commit(window + 7 * GRANULE, GRANULE, 0),
 		FALLOW_COMMIT_DONE);
-	decommit(window, addr - window);
+	test_decommit(window, addr - window);
 	end();
 }
 
@@ -337,27 +288,27 @@ static void test_many_ranges_one_flush(void)
 
 	if (!begin(0))
 		return;
-	CHECK(commit(window, CHUNK, FALLOW_PREFER_LARGE));
-	CHECK(commit(window + CHUNK, CHUNK, 0));
+	CHECK(test_try_commit(window, CHUNK, FALLOW_PREFER_LARGE));
+	CHECK(test_try_commit(window + CHUNK, CHUNK, 0));
 	for (i = 0; i < FALLOW_RANGES_MAX; i++)
 		ranges[i] = (struct fallow_range){
 			.base = window + i * 9 * GRANULE,
 			.size = 3 * GRANULE,
 			.result = FALLOW_RANGE_REFUSED,
 		};
-	CHECK_EQUAL(readable(window, 2 * CHUNK), 2 * CHUNK_GRANULES);
-	flushes = counters().flushes;
-	provider.decommit(provider.ctx, ranges, FALLOW_RANGES_MAX);
-	CHECK_EQUAL(counters().flushes, flushes + 1);
+	CHECK_EQUAL(test_readable(window, 2 * CHUNK), 2 * CHUNK_GRANULES);
+	flushes = test_counters().flushes;
+	test_provider.decommit(test_provider.ctx, ranges, FALLOW_RANGES_MAX);
+	CHECK_EQUAL(test_counters().flushes, flushes + 1);
 	for (i = 0; i < FALLOW_RANGES_MAX; i++) {
 		CHECK_EQUAL(ranges[i].result, FALLOW_RANGE_DONE);
-		CHECK_EQUAL(readable(ranges[i].base, 9 * GRANULE), 6);
-		CHECK_EQUAL(readable(ranges[i].base, 3 * GRANULE), 0);
+		CHECK_EQUAL(test_readable(ranges[i].base, 9 * GRANULE), 6);
+		CHECK_EQUAL(test_readable(ranges[i].base, 3 * GRANULE), 0);
 	}
-	decommit(window + 63 * 9 * GRANULE + 3 * GRANULE,
+	test_decommit(window + 63 * 9 * GRANULE + 3 * GRANULE,
 		2 * CHUNK - 63 * 9 * GRANULE - 3 * GRANULE);
 	for (i = 0; i < FALLOW_RANGES_MAX - 1; i++)
-		decommit(ranges[i].base + 3 * GRANULE, 6 * GRANULE);
+		test_decommit(ranges[i].base + 3 * GRANULE, 6 * GRANULE);
 	end();
 }
 
@@ -368,14 +319,14 @@ static void test_few_granules_flush_few(void)
 
 	if (!begin(0))
 		return;
-	CHECK(commit(window, 40 * GRANULE, 0));
-	CHECK_EQUAL(readable(window, 40 * GRANULE), 40);
-	all = counters().flushes_all;
-	decommit(window, 4 * GRANULE);
-	CHECK_EQUAL(counters().flushes_all, all);
-	CHECK_EQUAL(readable(window, 40 * GRANULE), 36);
-	decommit(window + 4 * GRANULE, 36 * GRANULE);
-	CHECK_EQUAL(readable(window, 40 * GRANULE), 0);
+	CHECK(test_try_commit(window, 40 * GRANULE, 0));
+	CHECK_EQUAL(test_readable(window, 40 * GRANULE), 40);
+	all = test_counters().flushes_all;
+	test_decommit(window, 4 * GRANULE);
+	CHECK_EQUAL(test_counters().flushes_all, all);
+	CHECK_EQUAL(test_readable(window, 40 * GRANULE), 36);
+	test_decommit(window + 4 * GRANULE, 36 * GRANULE);
+	CHECK_EQUAL(test_readable(window, 40 * GRANULE), 0);
 	end();
 }
 
@@ -397,26 +348,26 @@ static void test_frames_after_flush(void)
 	if (!begin(0))
 		return;
 	watched_gives = 0;
-	CHECK(commit(window, CHUNK, FALLOW_PREFER_LARGE));
-	CHECK(commit(window + CHUNK, 4 * GRANULE, 0));
-	CHECK_EQUAL(readable(window, CHUNK + 4 * GRANULE),
+	CHECK(test_try_commit(window, CHUNK, FALLOW_PREFER_LARGE));
+	CHECK(test_try_commit(window + CHUNK, 4 * GRANULE, 0));
+	CHECK_EQUAL(test_readable(window, CHUNK + 4 * GRANULE),
 		CHUNK_GRANULES + 4);
 	ration.given = give_watched;
 	watched = window + CHUNK + GRANULE;
-	decommit(watched, 2 * GRANULE);
+	test_decommit(watched, 2 * GRANULE);
 	CHECK_EQUAL(watched_gives, 2);
 	watched = window + 9 * GRANULE;
-	decommit(watched, 2 * GRANULE);
+	test_decommit(watched, 2 * GRANULE);
 	CHECK_EQUAL(watched_gives, 4);
 	watched = window + 20 * GRANULE;
-	decommit(watched, 200 * GRANULE);
+	test_decommit(watched, 200 * GRANULE);
 	CHECK_EQUAL(watched_gives, 204);
 	ration.given = NULL;
-	decommit(window, 9 * GRANULE);
-	decommit(window + 11 * GRANULE, 9 * GRANULE);
-	decommit(window + 220 * GRANULE, CHUNK - 220 * GRANULE);
-	decommit(window + CHUNK, GRANULE);
-	decommit(window + CHUNK + 3 * GRANULE, GRANULE);
+	test_decommit(window, 9 * GRANULE);
+	test_decommit(window + 11 * GRANULE, 9 * GRANULE);
+	test_decommit(window + 220 * GRANULE, CHUNK - 220 * GRANULE);
+	test_decommit(window + CHUNK, GRANULE);
+	test_decommit(window + CHUNK + 3 * GRANULE, GRANULE);
 	end();
 }
 
@@ -429,21 +380,21 @@ static void refuse_each(uintptr_t base, size_t size, unsigned flags)
 
 	for (n = 0; !done && n < 4 * (size / GRANULE) + 16; n++) {
 		ration.left = n;
-		done = commit(base, size, flags) & FALLOW_COMMIT_DONE;
+		done = test_try_commit(base, size, flags) & FALLOW_COMMIT_DONE;
 		if (done)
 			break;
-		CHECK_EQUAL(readable(base, size), 0);
-		CHECK_EQUAL(mapped_log2(base), 0);
-		CHECK_EQUAL(ration.out, counters().tables * GRANULE);
-		CHECK_EQUAL(counters().large, 0);
+		CHECK_EQUAL(test_readable(base, size), 0);
+		CHECK_EQUAL(test_mapped_log2(base), 0);
+		CHECK_EQUAL(ration.out, test_counters().tables * GRANULE);
+		CHECK_EQUAL(test_counters().large, 0);
 	}
 	CHECK(done);
 	ration.left = TEST_RATION_NONE;
-	CHECK_EQUAL(readable(base, size), size / GRANULE);
+	CHECK_EQUAL(test_readable(base, size), size / GRANULE);
 	fill(base, size);
 	CHECK_EQUAL(spoilt(base, size, base), 0);
-	decommit(base, size);
-	CHECK_EQUAL(ration.out, counters().tables * GRANULE);
+	test_decommit(base, size);
+	CHECK_EQUAL(ration.out, test_counters().tables * GRANULE);
 }
 
 static void test_all_or_nothing(void)
@@ -477,36 +428,36 @@ static void test_promote_in_place(void)
 	if (!begin(0))
 		return;
 	for (i = 0; i < CHUNK; i += 16 * GRANULE) {
-		CHECK_EQUAL(commit(window + i, 16 * GRANULE, FALLOW_RESERVED),
-			FALLOW_COMMIT_DONE);
-		CHECK_EQUAL(mapped_log2(window + i), 12);
+		CHECK_EQUAL(test_try_commit(window + i, 16 * GRANULE,
+			FALLOW_RESERVED), FALLOW_COMMIT_DONE);
+		CHECK_EQUAL(test_mapped_log2(window + i), 12);
 	}
 	fill(window, CHUNK);
 	first = mapped_physical(window);
 	CHECK_EQUAL(first % CHUNK, 0);
 	ration.left = 0;
-	CHECK(provider.promote(provider.ctx, window));
-	CHECK_EQUAL(mapped_log2(window + 77 * GRANULE), 21);
+	CHECK(test_provider.promote(test_provider.ctx, window));
+	CHECK_EQUAL(test_mapped_log2(window + 77 * GRANULE), 21);
 	CHECK_EQUAL(mapped_physical(window + 77 * GRANULE),
 		first + 77 * GRANULE);
 	CHECK_EQUAL(spoilt(window, CHUNK, window), 0);
-	CHECK_EQUAL(counters().promotions, 1);
-	CHECK_EQUAL(counters().tables_spare, 1);
+	CHECK_EQUAL(test_counters().promotions, 1);
+	CHECK_EQUAL(test_counters().tables_spare, 1);
 	/* It is large already. */
-	CHECK(provider.promote(provider.ctx, window));
-	CHECK_EQUAL(counters().tables_spare, 1);
-	decommit(window + GRANULE, GRANULE);
-	CHECK_EQUAL(mapped_log2(window + 77 * GRANULE), 12);
+	CHECK(test_provider.promote(test_provider.ctx, window));
+	CHECK_EQUAL(test_counters().tables_spare, 1);
+	test_decommit(window + GRANULE, GRANULE);
+	CHECK_EQUAL(test_mapped_log2(window + 77 * GRANULE), 12);
 	CHECK_EQUAL(spoilt(window + 2 * GRANULE, CHUNK - 2 * GRANULE,
 			    window + 2 * GRANULE), 0);
 	/* Its frame is still free: the chunk is whole again, without a copy. */
 	ration.left = TEST_RATION_NONE;
-	CHECK(!provider.promote(provider.ctx, window));
-	CHECK(commit(window + GRANULE, GRANULE, FALLOW_RESERVED));
-	CHECK(provider.promote(provider.ctx, window));
+	CHECK(!test_provider.promote(test_provider.ctx, window));
+	CHECK(test_try_commit(window + GRANULE, GRANULE, FALLOW_RESERVED));
+	CHECK(test_provider.promote(test_provider.ctx, window));
 	CHECK_EQUAL(spoilt(window + 2 * GRANULE, CHUNK - 2 * GRANULE,
 			    window + 2 * GRANULE), 0);
-	decommit(window, CHUNK);
+	test_decommit(window, CHUNK);
 	end();
 }
 
@@ -517,20 +468,20 @@ static void test_promote_refuses_scattered(void)
 
 	if (!begin(0))
 		return;
-	CHECK(!provider.promote(provider.ctx, window));
+	CHECK(!test_provider.promote(test_provider.ctx, window));
 	/* The frames of the second half are two granules off. */
-	CHECK(commit(window, CHUNK / 2, FALLOW_RESERVED));
+	CHECK(test_try_commit(window, CHUNK / 2, FALLOW_RESERVED));
 	first = mapped_physical(window) + CHUNK / 2;
 	CHECK(board_frame_hooks()->claim(
 		board_frame_hooks()->ctx, first, 12));
-	CHECK(commit(window + CHUNK / 2, CHUNK / 2, FALLOW_RESERVED));
+	CHECK(test_try_commit(window + CHUNK / 2, CHUNK / 2, FALLOW_RESERVED));
 	fill(window, CHUNK);
-	CHECK(!provider.promote(provider.ctx, window));
-	CHECK_EQUAL(mapped_log2(window), 12);
+	CHECK(!test_provider.promote(test_provider.ctx, window));
+	CHECK_EQUAL(test_mapped_log2(window), 12);
 	CHECK_EQUAL(spoilt(window, CHUNK, window), 0);
 	board_frame_hooks()->give(board_frame_hooks()->ctx, first, 12);
-	decommit(window, CHUNK);
-	CHECK_EQUAL(counters().promotions, 0);
+	test_decommit(window, CHUNK);
+	CHECK_EQUAL(test_counters().promotions, 0);
 	end();
 }
 
@@ -539,29 +490,29 @@ static void move_each(uintptr_t from, uintptr_t to, size_t size, unsigned flags)
 {
 	uint64_t n;
 
-	CHECK(commit(from, size, flags));
+	CHECK(test_try_commit(from, size, flags));
 	fill(from, size);
-	CHECK_EQUAL(readable(from, size), size / GRANULE);
+	CHECK_EQUAL(test_readable(from, size), size / GRANULE);
 	for (n = 0; n < 8; n++) {
 		ration.left = n;
-		if (provider.move(provider.ctx, from, to, size))
+		if (test_provider.move(test_provider.ctx, from, to, size))
 			break;
 		CHECK_EQUAL(spoilt(from, size, from), 0);
-		CHECK_EQUAL(readable(to, size), 0);
+		CHECK_EQUAL(test_readable(to, size), 0);
 	}
 	ration.left = TEST_RATION_NONE;
 	CHECK(n < 8);
-	CHECK_EQUAL(readable(from, size), 0);
-	CHECK_EQUAL(readable(to, size), size / GRANULE);
+	CHECK_EQUAL(test_readable(from, size), 0);
+	CHECK_EQUAL(test_readable(to, size), size / GRANULE);
 	CHECK_EQUAL(spoilt(to, size, from), 0);
-	decommit(to, size);
+	test_decommit(to, size);
 }
 
 static void test_move(void)
 {
 	if (!begin(0))
 		return;
-	if (!(provider.capabilities & FALLOW_CAN_MOVE)) {
+	if (!(test_provider.capabilities & FALLOW_CAN_MOVE)) {
 		test_skip("the provider does not move");
 		return;
 	}
@@ -570,11 +521,11 @@ static void test_move(void)
 		window + 17 * CHUNK - 2 * GRANULE, 9 * GRANULE, 0);
 	move_each(window + 20 * CHUNK, window + 30 * CHUNK,
 		CHUNK + 3 * GRANULE, FALLOW_PREFER_LARGE);
-	CHECK_EQUAL(counters().splits, 0);
+	CHECK_EQUAL(test_counters().splits, 0);
 	move_each(window + 40 * CHUNK, window + 50 * CHUNK + GRANULE,
 		CHUNK, FALLOW_PREFER_LARGE);
-	CHECK_EQUAL(counters().splits, 1);
-	CHECK(counters().tables_spare >= counters().large);
+	CHECK_EQUAL(test_counters().splits, 1);
+	CHECK(test_counters().tables_spare >= test_counters().large);
 	end();
 }
 
@@ -594,24 +545,25 @@ static void test_zeroed_is_true(void)
 {
 	if (!begin(0))
 		return;
-	CHECK_EQUAL(commit(window, 4 * GRANULE, 0), FALLOW_COMMIT_DONE);
+	CHECK_EQUAL(test_try_commit(window, 4 * GRANULE, 0),
+		FALLOW_COMMIT_DONE);
 	CHECK_EQUAL(dirt(window, 4 * GRANULE), 4 * GRANULE / 8);
-	decommit(window, 4 * GRANULE);
+	test_decommit(window, 4 * GRANULE);
 	end();
 	if (!begin(FALLOW_PAGETABLE_ZERO))
 		return;
-	CHECK_EQUAL(commit(window, 4 * GRANULE, 0),
+	CHECK_EQUAL(test_try_commit(window, 4 * GRANULE, 0),
 		FALLOW_COMMIT_DONE | FALLOW_COMMIT_ZEROED);
 	CHECK_EQUAL(dirt(window, 4 * GRANULE), 0);
-	CHECK_EQUAL(commit(window + 4 * GRANULE, 4 * GRANULE, FALLOW_RESERVED),
-		FALLOW_COMMIT_DONE | FALLOW_COMMIT_ZEROED);
+	CHECK_EQUAL(test_try_commit(window + 4 * GRANULE, 4 * GRANULE,
+		FALLOW_RESERVED), FALLOW_COMMIT_DONE | FALLOW_COMMIT_ZEROED);
 	CHECK_EQUAL(dirt(window, 8 * GRANULE), 0);
-	CHECK_EQUAL(commit(window + CHUNK, CHUNK, FALLOW_PREFER_LARGE),
+	CHECK_EQUAL(test_try_commit(window + CHUNK, CHUNK, FALLOW_PREFER_LARGE),
 		FALLOW_COMMIT_DONE | FALLOW_COMMIT_ZEROED |
 			FALLOW_COMMIT_LARGE);
 	CHECK_EQUAL(dirt(window + CHUNK, CHUNK), 0);
-	decommit(window, 8 * GRANULE);
-	decommit(window + CHUNK, CHUNK);
+	test_decommit(window, 8 * GRANULE);
+	test_decommit(window + CHUNK, CHUNK);
 	end();
 }
 
@@ -623,27 +575,27 @@ static void test_bad_configuration(void)
 	uintptr_t base = board_window_base();
 
 	none.take = NULL;
-	CHECK_EQUAL(board_pagetable_init(&pagetable, &none, base, CHUNK, 0),
-		FALLOW_MISSING_ARGUMENT);
+	CHECK_EQUAL(board_pagetable_init(&test_pagetable, &none, base, CHUNK,
+		0), FALLOW_MISSING_ARGUMENT);
 	none = hooks;
 	none.give = NULL;
-	CHECK_EQUAL(board_pagetable_init(&pagetable, &none, base, CHUNK, 0),
-		FALLOW_MISSING_ARGUMENT);
+	CHECK_EQUAL(board_pagetable_init(&test_pagetable, &none, base, CHUNK,
+		0), FALLOW_MISSING_ARGUMENT);
 	CHECK_EQUAL(board_pagetable_init(
-			    &pagetable, &hooks, base + 8, CHUNK, 0),
+			    &test_pagetable, &hooks, base + 8, CHUNK, 0),
 		FALLOW_UNALIGNED);
 	CHECK_EQUAL(board_pagetable_init(
-			    &pagetable, &hooks, base, CHUNK + 1, 0),
+			    &test_pagetable, &hooks, base, CHUNK + 1, 0),
 		FALLOW_UNALIGNED);
-	CHECK_EQUAL(board_pagetable_init(&pagetable, &hooks, base, 0, 0),
+	CHECK_EQUAL(board_pagetable_init(&test_pagetable, &hooks, base, 0, 0),
 		FALLOW_WINDOW_TOO_SMALL);
-	CHECK_EQUAL(board_pagetable_init(&pagetable, &hooks, base,
+	CHECK_EQUAL(board_pagetable_init(&test_pagetable, &hooks, base,
 			    (size_t)0 - base + GRANULE, 0),
 		FALLOW_RANGE_WRAPS);
 	CHECK_EQUAL(board_pagetable_init(
-			    &pagetable, &hooks, base, CHUNK, 1u << 31),
+			    &test_pagetable, &hooks, base, CHUNK, 1u << 31),
 		FALLOW_BAD_SETTING);
-	CHECK(fallow_pagetable_why(&pagetable) != NULL);
+	CHECK(fallow_pagetable_why(&test_pagetable) != NULL);
 }
 
 /* What the random operations know of each granule of four chunks. */
@@ -680,13 +632,13 @@ static void shadow_compare(void)
 
 		committed += shadow[i];
 		wrong += board_can_read(addr) != shadow[i] ||
-			(mapped_log2(addr) != 0) != shadow[i];
-		if (shadow[i] && mapped_log2(addr) != 0)
+			(test_mapped_log2(addr) != 0) != shadow[i];
+		if (shadow[i] && test_mapped_log2(addr) != 0)
 			wrong += spoilt(addr, GRANULE, addr);
 	}
 	CHECK_EQUAL(wrong, 0);
-	CHECK_EQUAL(ration.out, (committed + counters().tables) * GRANULE);
-	CHECK(counters().tables_spare >= counters().large);
+	CHECK_EQUAL(ration.out, (committed + test_counters().tables) * GRANULE);
+	CHECK(test_counters().tables_spare >= test_counters().large);
 }
 
 /* Commits or decommits n granules, which are all in one state. */
@@ -695,9 +647,9 @@ static void shadow_toggle(size_t first, size_t n, unsigned flags)
 	uintptr_t addr = window + first * GRANULE;
 
 	if (shadow[first]) {
-		decommit(addr, n * GRANULE);
+		test_decommit(addr, n * GRANULE);
 		shadow_set(first, n, false);
-	} else if (commit(addr, n * GRANULE, flags)) {
+	} else if (test_try_commit(addr, n * GRANULE, flags)) {
 		shadow_set(first, n, true);
 		fill(addr, n * GRANULE);
 	}
@@ -712,7 +664,8 @@ static void shadow_complete(size_t first)
 		if (!shadow[i])
 			shadow_toggle(i, 1, FALLOW_RESERVED);
 	if (shadow_all(first, CHUNK_GRANULES, true))
-		provider.promote(provider.ctx, window + first * GRANULE);
+		test_provider.promote(test_provider.ctx,
+			window + first * GRANULE);
 }
 
 /* One random operation; those that the contract forbids are left out. */
@@ -759,10 +712,10 @@ static void test_random_operations(void)
 			shadow[first + n] == shadow[first]; n++)
 			;
 		if (shadow[first])
-			decommit(window + first * GRANULE, n * GRANULE);
+			test_decommit(window + first * GRANULE, n * GRANULE);
 	}
-	CHECK(counters().promotions > 0);
-	CHECK(counters().splits > 0);
+	CHECK(test_counters().promotions > 0);
+	CHECK(test_counters().splits > 0);
 	end();
 }
 

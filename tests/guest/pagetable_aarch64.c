@@ -9,10 +9,9 @@
  * the image, which is TTBR0's, when TTBR1's half is unusable.  The tables of
  * some are a root of the test's own, which no TTBR ever names.
  */
-#include <fallow/pagetable.h>
-
 #include "aarch64/tables.h"
 #include "board.h"
+#include "paging.h"
 #include "ration.h"
 #include "test.h"
 #include "virt/virt.h"
@@ -40,8 +39,6 @@
 		"msr " #reg ", %0\n\tisb" ::"r"((uint64_t)(value)) : "memory")
 
 static struct test_ration ration;
-static struct fallow_pagetable pagetable;
-static struct fallow_provider provider;
 static uintptr_t window;
 
 /* Returns the configuration of a provider on the live tables. */
@@ -67,14 +64,13 @@ static struct fallow_pagetable_config configuration(
 	};
 }
 
-/* Makes `provider`; false, and a failure, if that fails. */
+/* Makes test_provider; false, and a failure, if that fails. */
 static bool begin_with(const struct fallow_pagetable_config *config)
 {
-	enum fallow_status status = fallow_pagetable_init(&pagetable, config);
+	enum fallow_status status = fallow_pagetable_init(&test_pagetable,
+		config);
 
-	CHECK_EQUAL(status, FALLOW_OK);
-	fallow_pagetable_provider(&pagetable, &provider);
-	return status == FALLOW_OK;
+	return test_provider_begin(status);
 }
 
 static bool begin(uintptr_t base, unsigned flags)
@@ -87,39 +83,8 @@ static bool begin(uintptr_t base, unsigned flags)
 /* Takes the provider down to the root's entry: every frame is back. */
 static void end(void)
 {
-	CHECK(fallow_pagetable_fini(&pagetable, true));
+	CHECK(fallow_pagetable_fini(&test_pagetable, true));
 	CHECK_EQUAL(ration.out, 0);
-}
-
-static struct fallow_pagetable_counters counters(void)
-{
-	struct fallow_pagetable_counters now = { .size = sizeof(now) };
-
-	fallow_pagetable_counters(&pagetable, &now);
-	return now;
-}
-
-static unsigned commit(uintptr_t base, size_t size, unsigned flags)
-{
-	return provider.commit(provider.ctx, base, size, flags);
-}
-
-/* Decommits one range; returns how that went. */
-static enum fallow_range_result decommit(uintptr_t base, size_t size)
-{
-	struct fallow_range range = { .base = base, .size = size };
-
-	provider.decommit(provider.ctx, &range, 1);
-	return range.result;
-}
-
-static unsigned mapped_log2(uintptr_t addr)
-{
-	struct fallow_mapping mapping;
-
-	return fallow_pagetable_lookup(&pagetable, addr, &mapping)
-		? mapping.size_log2
-		: 0;
 }
 
 /* Writes each granule's address into it. */
@@ -149,20 +114,22 @@ static void test_attributes(void)
 
 	if (!begin(HIGH_WINDOW, FALLOW_PAGETABLE_ONE_CPU))
 		return;
-	CHECK(commit(window, GRANULE, 0));
-	CHECK(fallow_pagetable_lookup(&pagetable, window, &mapping));
+	CHECK(test_try_commit(window, GRANULE, 0));
+	CHECK(fallow_pagetable_lookup(&test_pagetable, window, &mapping));
 	CHECK_EQUAL(mapping.entry, mapping.physical | attributes | 3);
 	CHECK_EQUAL(mapping.memory_type, VIRT_ATTR_NORMAL);
-	CHECK(commit(window + CHUNK, CHUNK, FALLOW_PREFER_LARGE));
-	CHECK(fallow_pagetable_lookup(&pagetable, window + CHUNK, &mapping));
+	CHECK(test_try_commit(window + CHUNK, CHUNK, FALLOW_PREFER_LARGE));
+	CHECK(fallow_pagetable_lookup(&test_pagetable, window + CHUNK,
+		&mapping));
 	CHECK_EQUAL(mapping.entry, mapping.physical | attributes | 1);
 	/* A page of what was a block is a page like any other. */
-	decommit(window + CHUNK + GRANULE, GRANULE);
-	CHECK(fallow_pagetable_lookup(&pagetable, window + CHUNK, &mapping));
+	test_try_decommit(window + CHUNK + GRANULE, GRANULE);
+	CHECK(fallow_pagetable_lookup(&test_pagetable, window + CHUNK,
+		&mapping));
 	CHECK_EQUAL(mapping.entry, mapping.physical | attributes | 3);
-	decommit(window, GRANULE);
-	decommit(window + CHUNK, GRANULE);
-	decommit(window + CHUNK + 2 * GRANULE, CHUNK - 2 * GRANULE);
+	test_try_decommit(window, GRANULE);
+	test_try_decommit(window + CHUNK, GRANULE);
+	test_try_decommit(window + CHUNK + 2 * GRANULE, CHUNK - 2 * GRANULE);
 	end();
 }
 
@@ -177,43 +144,42 @@ static void test_lookup_outside(void)
 	addr = ram[0].base + board_direct_offset() + 123;
 	if (!begin(HIGH_WINDOW, 0))
 		return;
-	CHECK(fallow_pagetable_lookup(&pagetable, addr, &mapping));
+	CHECK(fallow_pagetable_lookup(&test_pagetable, addr, &mapping));
 	CHECK_EQUAL(mapping.physical, ram[0].base + 123);
 	CHECK(mapping.size_log2 == 21 || mapping.size_log2 == 30);
 	CHECK(!mapping.executable);
 	CHECK(!fallow_pagetable_lookup(
-		&pagetable, VIRT_IMAGE_BASE, &mapping));
+		&test_pagetable, VIRT_IMAGE_BASE, &mapping));
 	end();
 	if (!begin(LOW_WINDOW, 0))
 		return;
-	CHECK(fallow_pagetable_lookup(&pagetable, VIRT_IMAGE_BASE, &mapping));
+	CHECK(fallow_pagetable_lookup(&test_pagetable, VIRT_IMAGE_BASE,
+		&mapping));
 	CHECK_EQUAL(mapping.physical, VIRT_IMAGE_BASE);
 	CHECK(mapping.executable);
-	CHECK(fallow_pagetable_lookup(&pagetable, 0x09000000, &mapping));
+	CHECK(fallow_pagetable_lookup(&test_pagetable, 0x09000000, &mapping));
 	CHECK_EQUAL(mapping.memory_type, VIRT_ATTR_DEVICE);
-	CHECK(!fallow_pagetable_lookup(&pagetable, addr, &mapping));
+	CHECK(!fallow_pagetable_lookup(&test_pagetable, addr, &mapping));
 	end();
 }
 
 /* Blocks come and go, and are cut, in this window. */
 static void exercise(void)
 {
-	CHECK_EQUAL(commit(window, CHUNK, FALLOW_PREFER_LARGE),
+	CHECK_EQUAL(test_try_commit(window, CHUNK, FALLOW_PREFER_LARGE),
 		FALLOW_COMMIT_DONE | FALLOW_COMMIT_LARGE);
-	CHECK(commit(window + CHUNK, CHUNK, FALLOW_RESERVED));
+	CHECK(test_try_commit(window + CHUNK, CHUNK, FALLOW_RESERVED));
 	fill(window, 2 * CHUNK);
-	CHECK_EQUAL(
-		decommit(window + 5 * GRANULE, GRANULE), FALLOW_RANGE_DONE);
+	test_decommit(window + 5 * GRANULE, GRANULE);
 	CHECK(!board_can_read(window + 5 * GRANULE));
-	CHECK(provider.promote(provider.ctx, window + CHUNK));
-	CHECK_EQUAL(mapped_log2(window + CHUNK), 21);
-	CHECK_EQUAL(counters().splits, 1);
-	CHECK_EQUAL(counters().promotions, 1);
+	CHECK(test_provider.promote(test_provider.ctx, window + CHUNK));
+	CHECK_EQUAL(test_mapped_log2(window + CHUNK), 21);
+	CHECK_EQUAL(test_counters().splits, 1);
+	CHECK_EQUAL(test_counters().promotions, 1);
 	CHECK_EQUAL(spoilt(window, 5 * GRANULE), 0);
 	CHECK_EQUAL(spoilt(window + 6 * GRANULE, 2 * CHUNK - 6 * GRANULE), 0);
-	CHECK_EQUAL(decommit(window, 5 * GRANULE), FALLOW_RANGE_DONE);
-	CHECK_EQUAL(decommit(window + 6 * GRANULE, 2 * CHUNK - 6 * GRANULE),
-		FALLOW_RANGE_DONE);
+	test_decommit(window, 5 * GRANULE);
+	test_decommit(window + 6 * GRANULE, 2 * CHUNK - 6 * GRANULE);
 	CHECK(!board_can_read(window + 6 * GRANULE));
 	CHECK(!board_can_read(window + CHUNK));
 }
@@ -246,18 +212,17 @@ static void test_end_of_addresses(void)
 	config.window_size = size;
 	if (!begin_with(&config))
 		return;
-	CHECK_EQUAL(commit(window, size, FALLOW_PREFER_LARGE),
+	CHECK_EQUAL(test_try_commit(window, size, FALLOW_PREFER_LARGE),
 		FALLOW_COMMIT_DONE);
-	CHECK_EQUAL(mapped_log2(window), 21);
-	CHECK_EQUAL(mapped_log2(window + CHUNK), 12);
+	CHECK_EQUAL(test_mapped_log2(window), 21);
+	CHECK_EQUAL(test_mapped_log2(window + CHUNK), 12);
 	for (uintptr_t at = 0; at < size; at += GRANULE)
 		CHECK(board_can_write(window + at));
 	CHECK(!board_can_read(window + size));
-	CHECK_EQUAL(decommit(window + GRANULE, size - GRANULE),
-		FALLOW_RANGE_DONE);
+	test_decommit(window + GRANULE, size - GRANULE);
 	CHECK(board_can_read(window));
 	CHECK(!board_can_read(window + size - GRANULE));
-	CHECK_EQUAL(decommit(window, GRANULE), FALLOW_RANGE_DONE);
+	test_decommit(window, GRANULE);
 	end();
 }
 
@@ -269,11 +234,11 @@ static void test_refuses_to_split(void)
 
 	if (!begin(HIGH_WINDOW, 0))
 		return;
-	CHECK_EQUAL(provider.capabilities, FALLOW_CAN_MOVE);
-	CHECK(provider.promote == NULL);
-	CHECK(commit(window, 3 * CHUNK, FALLOW_PREFER_LARGE) &
+	CHECK_EQUAL(test_provider.capabilities, FALLOW_CAN_MOVE);
+	CHECK(test_provider.promote == NULL);
+	CHECK(test_try_commit(window, 3 * CHUNK, FALLOW_PREFER_LARGE) &
 		FALLOW_COMMIT_LARGE);
-	CHECK(commit(window + 3 * CHUNK, 4 * GRANULE, 0));
+	CHECK(test_try_commit(window + 3 * CHUNK, 4 * GRANULE, 0));
 	fill(window, 3 * CHUNK + 4 * GRANULE);
 	ranges[0] = (struct fallow_range){ window + GRANULE, GRANULE,
 		FALLOW_RANGE_DONE };
@@ -283,32 +248,32 @@ static void test_refuses_to_split(void)
 		FALLOW_RANGE_REFUSED };
 	ranges[3] = (struct fallow_range){ window + 3 * CHUNK, GRANULE,
 		FALLOW_RANGE_REFUSED };
-	provider.decommit(provider.ctx, ranges, 4);
+	test_provider.decommit(test_provider.ctx, ranges, 4);
 	CHECK_EQUAL(ranges[0].result, FALLOW_RANGE_REFUSED);
 	CHECK_EQUAL(ranges[1].result, FALLOW_RANGE_REFUSED);
 	CHECK_EQUAL(ranges[2].result, FALLOW_RANGE_DONE);
 	CHECK_EQUAL(ranges[3].result, FALLOW_RANGE_DONE);
 	CHECK_EQUAL(spoilt(window, 2 * CHUNK), 0);
-	CHECK_EQUAL(mapped_log2(window), 21);
+	CHECK_EQUAL(test_mapped_log2(window), 21);
 	CHECK(!board_can_read(window + 2 * CHUNK));
 	CHECK(!board_can_read(window + 3 * CHUNK));
-	CHECK_EQUAL(counters().flushes, 1);
+	CHECK_EQUAL(test_counters().flushes, 1);
 	/* All refused: nothing to flush. */
-	provider.decommit(provider.ctx, ranges, 2);
-	CHECK_EQUAL(counters().flushes, 1);
+	test_provider.decommit(test_provider.ctx, ranges, 2);
+	CHECK_EQUAL(test_counters().flushes, 1);
 	/* A block moves as a block, or not at all. */
-	CHECK(!provider.move(provider.ctx, window, window + 5 * CHUNK,
+	CHECK(!test_provider.move(test_provider.ctx, window, window + 5 * CHUNK,
 		CHUNK + GRANULE));
-	CHECK(!provider.move(provider.ctx, window,
+	CHECK(!test_provider.move(test_provider.ctx, window,
 		window + 5 * CHUNK + GRANULE, CHUNK));
 	CHECK_EQUAL(spoilt(window, 2 * CHUNK), 0);
-	CHECK(provider.move(
-		provider.ctx, window, window + 5 * CHUNK, CHUNK));
-	CHECK_EQUAL(mapped_log2(window + 5 * CHUNK), 21);
-	CHECK_EQUAL(mapped_log2(window), 0);
-	decommit(window + 5 * CHUNK, CHUNK);
-	decommit(window + CHUNK, CHUNK);
-	decommit(window + 3 * CHUNK + GRANULE, 3 * GRANULE);
+	CHECK(test_provider.move(
+		test_provider.ctx, window, window + 5 * CHUNK, CHUNK));
+	CHECK_EQUAL(test_mapped_log2(window + 5 * CHUNK), 21);
+	CHECK_EQUAL(test_mapped_log2(window), 0);
+	test_try_decommit(window + 5 * CHUNK, CHUNK);
+	test_try_decommit(window + CHUNK, CHUNK);
+	test_try_decommit(window + 3 * CHUNK + GRANULE, 3 * GRANULE);
 	end();
 }
 
@@ -319,12 +284,13 @@ static void test_no_conflict(void)
 
 	if (!begin(HIGH_WINDOW, FALLOW_PAGETABLE_NO_CONFLICT))
 		return;
-	CHECK_EQUAL(!!(provider.capabilities & FALLOW_CAN_DEMOTE), level2);
-	CHECK_EQUAL(!!(provider.capabilities & FALLOW_CAN_PROMOTE), level2);
+	CHECK_EQUAL(!!(test_provider.capabilities & FALLOW_CAN_DEMOTE), level2);
+	CHECK_EQUAL(!!(test_provider.capabilities & FALLOW_CAN_PROMOTE),
+		level2);
 	if (level2)
 		exercise();
 	else
-		CHECK(provider.promote == NULL);
+		CHECK(test_provider.promote == NULL);
 	end();
 }
 
@@ -334,12 +300,12 @@ static void test_granules_only(void)
 	if (!begin(HIGH_WINDOW,
 		    FALLOW_PAGETABLE_GRANULES | FALLOW_PAGETABLE_ONE_CPU))
 		return;
-	CHECK_EQUAL(provider.large_log2, 0);
-	CHECK_EQUAL(provider.capabilities, FALLOW_CAN_MOVE);
-	CHECK_EQUAL(commit(window, CHUNK, FALLOW_PREFER_LARGE),
+	CHECK_EQUAL(test_provider.large_log2, 0);
+	CHECK_EQUAL(test_provider.capabilities, FALLOW_CAN_MOVE);
+	CHECK_EQUAL(test_try_commit(window, CHUNK, FALLOW_PREFER_LARGE),
 		FALLOW_COMMIT_DONE);
-	CHECK_EQUAL(mapped_log2(window), 12);
-	decommit(window, CHUNK);
+	CHECK_EQUAL(test_mapped_log2(window), 12);
+	test_try_decommit(window, CHUNK);
 	end();
 }
 
@@ -351,7 +317,7 @@ static bool stopped, stop_was_masked;
 static bool stop_taken(void)
 {
 	return fl_load_relaxed(
-		&((const struct pagetable *)&pagetable)->stopping);
+		&((const struct pagetable *)&test_pagetable)->stopping);
 }
 
 static void stop_others(void *ctx)
@@ -363,7 +329,7 @@ static void stop_others(void *ctx)
 	stopped = true;
 	stops++;
 	/* No lock is held: this would wait for it for ever. */
-	counters();
+	test_counters();
 }
 
 static void resume_others(void *ctx)
@@ -373,7 +339,7 @@ static void resume_others(void *ctx)
 	CHECK(stop_taken());
 	stopped = false;
 	resumes++;
-	counters();
+	test_counters();
 }
 
 /* Other CPUs are stopped once for all splits of a call, only for these, and
@@ -384,7 +350,7 @@ static void test_stop_others(void)
 	struct fallow_range ranges[2];
 
 	config.stop_others = stop_others;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config),
 		FALLOW_BAD_SETTING);
 	config.resume_others = resume_others;
 	config.stop_ctx = &stops;
@@ -392,20 +358,20 @@ static void test_stop_others(void)
 	stop_was_masked = false;
 	if (!begin_with(&config))
 		return;
-	CHECK(provider.capabilities & FALLOW_CAN_DEMOTE);
-	CHECK(provider.capabilities & FALLOW_CAN_PROMOTE);
+	CHECK(test_provider.capabilities & FALLOW_CAN_DEMOTE);
+	CHECK(test_provider.capabilities & FALLOW_CAN_PROMOTE);
 	exercise();
 	CHECK_EQUAL(stops, 2);
-	CHECK(commit(window, 3 * CHUNK, FALLOW_PREFER_LARGE));
+	CHECK(test_try_commit(window, 3 * CHUNK, FALLOW_PREFER_LARGE));
 	ranges[0] = (struct fallow_range){ window, GRANULE,
 		FALLOW_RANGE_REFUSED };
 	ranges[1] = (struct fallow_range){ window + 2 * CHUNK - GRANULE,
 		2 * GRANULE, FALLOW_RANGE_REFUSED };
-	provider.decommit(provider.ctx, ranges, 2);
-	CHECK_EQUAL(counters().splits, 4);
+	test_provider.decommit(test_provider.ctx, ranges, 2);
+	CHECK_EQUAL(test_counters().splits, 4);
 	CHECK_EQUAL(stops, 3);
-	decommit(window + GRANULE, 2 * CHUNK - 2 * GRANULE);
-	decommit(window + 2 * CHUNK + GRANULE, CHUNK - GRANULE);
+	test_try_decommit(window + GRANULE, 2 * CHUNK - 2 * GRANULE);
+	test_try_decommit(window + 2 * CHUNK + GRANULE, CHUNK - GRANULE);
 	CHECK_EQUAL(stops, 3);
 	CHECK_EQUAL(resumes, 3);
 	CHECK(!stop_was_masked);
@@ -437,29 +403,29 @@ static void test_stop_is_exclusive(void)
 {
 	if (!begin_stopping())
 		return;
-	CHECK(commit(window, 2 * CHUNK, FALLOW_PREFER_LARGE));
+	CHECK(test_try_commit(window, 2 * CHUNK, FALLOW_PREFER_LARGE));
 	CHECK(stopped_times(0));
 	/* A split; none; a page that keeps the chunk from being promoted. */
-	decommit(window, GRANULE);
+	test_try_decommit(window, GRANULE);
 	CHECK(stopped_times(1));
-	decommit(window + GRANULE, GRANULE);
+	test_try_decommit(window + GRANULE, GRANULE);
 	CHECK(stopped_times(1));
-	CHECK(!provider.promote(provider.ctx, window));
+	CHECK(!test_provider.promote(test_provider.ctx, window));
 	CHECK(stopped_times(1));
-	CHECK(commit(window, 2 * GRANULE, FALLOW_RESERVED));
-	CHECK(provider.promote(provider.ctx, window));
+	CHECK(test_try_commit(window, 2 * GRANULE, FALLOW_RESERVED));
+	CHECK(test_provider.promote(test_provider.ctx, window));
 	CHECK(stopped_times(2));
 	/* A move that needs a table and gets none; one that gets it. */
 	ration.left = 0;
-	CHECK(!provider.move(provider.ctx, window + CHUNK,
+	CHECK(!test_provider.move(test_provider.ctx, window + CHUNK,
 		window + 4 * CHUNK + GRANULE, CHUNK));
 	CHECK(stopped_times(2));
 	ration.left = TEST_RATION_NONE;
-	CHECK(provider.move(provider.ctx, window + CHUNK,
+	CHECK(test_provider.move(test_provider.ctx, window + CHUNK,
 		window + 4 * CHUNK + GRANULE, CHUNK));
 	CHECK(stopped_times(3));
-	decommit(window, CHUNK);
-	decommit(window + 4 * CHUNK + GRANULE, CHUNK);
+	test_try_decommit(window, CHUNK);
+	test_try_decommit(window + 4 * CHUNK + GRANULE, CHUNK);
 	CHECK(stopped_times(3));
 	end();
 }
@@ -486,10 +452,9 @@ static void call_on_stack(void (*function)(void *), void *arg, uintptr_t top)
 static void cut_and_promote(void *arg)
 {
 	(void)arg;
-	CHECK_EQUAL(
-		decommit(window + 7 * GRANULE, GRANULE), FALLOW_RANGE_DONE);
-	CHECK(commit(window + 7 * GRANULE, GRANULE, FALLOW_RESERVED));
-	CHECK(provider.promote(provider.ctx, window));
+	test_decommit(window + 7 * GRANULE, GRANULE);
+	CHECK(test_try_commit(window + 7 * GRANULE, GRANULE, FALLOW_RESERVED));
+	CHECK(test_provider.promote(test_provider.ctx, window));
 }
 
 /* In the gap of break-before-make not even the stack is touched. */
@@ -497,12 +462,12 @@ static void test_stack_in_block(void)
 {
 	if (!begin(HIGH_WINDOW, FALLOW_PAGETABLE_ONE_CPU))
 		return;
-	CHECK(commit(window, CHUNK, FALLOW_PREFER_LARGE));
+	CHECK(test_try_commit(window, CHUNK, FALLOW_PREFER_LARGE));
 	call_on_stack(cut_and_promote, NULL, window + CHUNK);
-	CHECK_EQUAL(counters().splits, 1);
-	CHECK_EQUAL(counters().promotions, 1);
-	CHECK_EQUAL(mapped_log2(window), 21);
-	decommit(window, CHUNK);
+	CHECK_EQUAL(test_counters().splits, 1);
+	CHECK_EQUAL(test_counters().promotions, 1);
+	CHECK_EQUAL(test_mapped_log2(window), 21);
+	test_try_decommit(window, CHUNK);
 	end();
 }
 
@@ -529,18 +494,18 @@ static void test_flush_threshold(void)
 {
 	if (!begin(HIGH_WINDOW, FALLOW_PAGETABLE_ONE_CPU))
 		return;
-	CHECK(commit(window, CHUNK, 0));
+	CHECK(test_try_commit(window, CHUNK, 0));
 	for (uintptr_t at = 0; at < CHUNK; at += GRANULE)
 		CHECK(board_can_read(window + at));
-	decommit(window, 255 * GRANULE);
-	CHECK_EQUAL(counters().flushes_all, 0);
-	decommit(window + 255 * GRANULE, 256 * GRANULE);
-	CHECK_EQUAL(counters().flushes_all, 1);
+	test_try_decommit(window, 255 * GRANULE);
+	CHECK_EQUAL(test_counters().flushes_all, 0);
+	test_try_decommit(window + 255 * GRANULE, 256 * GRANULE);
+	CHECK_EQUAL(test_counters().flushes_all, 1);
 	for (uintptr_t at = 0; at < 511 * GRANULE; at += GRANULE)
 		CHECK(!board_can_read(window + at));
 	CHECK(board_can_read(window + 511 * GRANULE));
-	decommit(window + 511 * GRANULE, GRANULE);
-	CHECK_EQUAL(counters().flushes, 3);
+	test_try_decommit(window + 511 * GRANULE, GRANULE);
+	CHECK_EQUAL(test_counters().flushes, 3);
 	end();
 }
 
@@ -550,19 +515,19 @@ static void promote_forgets_pages(unsigned flags)
 {
 	if (!begin(HIGH_WINDOW, flags))
 		return;
-	if (!provider.promote) {
+	if (!test_provider.promote) {
 		end();
 		return;
 	}
-	CHECK(commit(window, CHUNK, FALLOW_RESERVED));
+	CHECK(test_try_commit(window, CHUNK, FALLOW_RESERVED));
 	/* QEMU keeps one range around all large pages it has cached, and an
 	 * address in it drops everything: it forgets the range here. */
 	__asm__ volatile("tlbi vmalle1\n\tdsb ish\n\tisb" ::: "memory");
 	for (uintptr_t at = 100; at < 140; at++)
 		CHECK(board_can_read(window + at * GRANULE));
-	CHECK(provider.promote(provider.ctx, window));
-	decommit(window, CHUNK);
-	CHECK_EQUAL(counters().flushes_all, 0);
+	CHECK(test_provider.promote(test_provider.ctx, window));
+	test_try_decommit(window, CHUNK);
+	CHECK_EQUAL(test_counters().flushes_all, 0);
 	for (uintptr_t at = 100; at < 140; at++)
 		CHECK(!board_can_read(window + at * GRANULE));
 	end();
@@ -582,15 +547,15 @@ static void test_given_as_taken(void)
 
 	if (!begin(HIGH_WINDOW, FALLOW_PAGETABLE_ONE_CPU))
 		return;
-	CHECK(commit(window, CHUNK, FALLOW_PREFER_LARGE));
+	CHECK(test_try_commit(window, CHUNK, FALLOW_PREFER_LARGE));
 	gives = ration.gives;
-	decommit(window, CHUNK);
+	test_try_decommit(window, CHUNK);
 	/* The block and the table page put by for it. */
 	CHECK_EQUAL(ration.gives - gives, 2);
-	CHECK(commit(window, CHUNK, FALLOW_RESERVED));
-	CHECK(provider.promote(provider.ctx, window));
+	CHECK(test_try_commit(window, CHUNK, FALLOW_RESERVED));
+	CHECK(test_provider.promote(test_provider.ctx, window));
 	gives = ration.gives;
-	decommit(window, CHUNK);
+	test_try_decommit(window, CHUNK);
 	CHECK_EQUAL(ration.gives - gives, CHUNK_GRANULES + 1);
 	end();
 }
@@ -604,12 +569,12 @@ static void test_reserved_without_claim(void)
 	config.frames.claim = NULL;
 	if (!begin_with(&config))
 		return;
-	CHECK(commit(window, CHUNK, FALLOW_RESERVED));
-	CHECK(provider.promote(provider.ctx, window));
-	CHECK(commit(window + CHUNK, GRANULE, FALLOW_RESERVED));
-	CHECK(commit(window + CHUNK + GRANULE, CHUNK - GRANULE,
+	CHECK(test_try_commit(window, CHUNK, FALLOW_RESERVED));
+	CHECK(test_provider.promote(test_provider.ctx, window));
+	CHECK(test_try_commit(window + CHUNK, GRANULE, FALLOW_RESERVED));
+	CHECK(test_try_commit(window + CHUNK + GRANULE, CHUNK - GRANULE,
 		FALLOW_RESERVED));
-	decommit(window, 2 * CHUNK);
+	test_try_decommit(window, 2 * CHUNK);
 	end();
 }
 
@@ -621,22 +586,22 @@ static void test_home_is_found_again(void)
 
 	if (!begin(HIGH_WINDOW, FALLOW_PAGETABLE_ONE_CPU))
 		return;
-	CHECK(commit(window, CHUNK, FALLOW_RESERVED));
-	CHECK(fallow_pagetable_lookup(&pagetable, window, &mapping));
-	decommit(window, GRANULE);
+	CHECK(test_try_commit(window, CHUNK, FALLOW_RESERVED));
+	CHECK(fallow_pagetable_lookup(&test_pagetable, window, &mapping));
+	test_try_decommit(window, GRANULE);
 	CHECK(ration.under->claim(ration.under->ctx, mapping.physical, 12));
-	CHECK(commit(window, GRANULE, FALLOW_RESERVED));
+	CHECK(test_try_commit(window, GRANULE, FALLOW_RESERVED));
 	/* In the order in which no allocator returns them by itself. */
-	decommit(window + 9 * GRANULE, 3 * GRANULE);
-	CHECK(commit(window + 10 * GRANULE, GRANULE, FALLOW_RESERVED));
-	CHECK(commit(window + 9 * GRANULE, GRANULE, FALLOW_RESERVED));
-	CHECK(commit(window + 11 * GRANULE, GRANULE, FALLOW_RESERVED));
-	CHECK(!provider.promote(provider.ctx, window));
-	decommit(window, GRANULE);
+	test_try_decommit(window + 9 * GRANULE, 3 * GRANULE);
+	CHECK(test_try_commit(window + 10 * GRANULE, GRANULE, FALLOW_RESERVED));
+	CHECK(test_try_commit(window + 9 * GRANULE, GRANULE, FALLOW_RESERVED));
+	CHECK(test_try_commit(window + 11 * GRANULE, GRANULE, FALLOW_RESERVED));
+	CHECK(!test_provider.promote(test_provider.ctx, window));
+	test_try_decommit(window, GRANULE);
 	ration.under->give(ration.under->ctx, mapping.physical, 12);
-	CHECK(commit(window, GRANULE, FALLOW_RESERVED));
-	CHECK(provider.promote(provider.ctx, window));
-	decommit(window, CHUNK);
+	CHECK(test_try_commit(window, GRANULE, FALLOW_RESERVED));
+	CHECK(test_provider.promote(test_provider.ctx, window));
+	test_try_decommit(window, CHUNK);
 	end();
 }
 
@@ -644,9 +609,9 @@ static void test_memory_type_refused(void)
 {
 	if (!begin(HIGH_WINDOW, 0))
 		return;
-	CHECK_EQUAL(commit(window, GRANULE, 1u << 16),
+	CHECK_EQUAL(test_try_commit(window, GRANULE, 1u << 16),
 		FALLOW_COMMIT_NO_MEMORY);
-	CHECK_EQUAL(mapped_log2(window), 0);
+	CHECK_EQUAL(test_mapped_log2(window), 0);
 	end();
 }
 
@@ -654,8 +619,9 @@ static void test_memory_type_refused(void)
 static bool refused(
 	const struct fallow_pagetable_config *config, const char *begins)
 {
-	enum fallow_status status = fallow_pagetable_init(&pagetable, config);
-	const char *why = fallow_pagetable_why(&pagetable);
+	enum fallow_status status = fallow_pagetable_init(&test_pagetable,
+		config);
+	const char *why = fallow_pagetable_why(&test_pagetable);
 
 	if (status != FALLOW_UNSUPPORTED_CPU || !why)
 		return false;
@@ -822,9 +788,9 @@ static void test_refuses_mappings(void)
 	CHECK(refused(&config, "the window: a block"));
 	level1[0] = 0;
 	level1[1] = ENTRY_BLOCK;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config), FALLOW_OK);
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config), FALLOW_OK);
 	CHECK_EQUAL(root[top], level1_frame | ENTRY_TABLE);
-	CHECK(fallow_pagetable_fini(&pagetable, true));
+	CHECK(fallow_pagetable_fini(&test_pagetable, true));
 	config.window_size += GRANULE;
 	CHECK(refused(&config, "the window: a block"));
 	ration.under->give(ration.under->ctx, root_frame, 12);
@@ -845,22 +811,22 @@ static void test_fills_the_root(void)
 	config.window_size = (GIB << 9) + 2 * GRANULE;
 	for (uint64_t left = 0; left < 3; left++) {
 		ration.left = left;
-		CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+		CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config),
 			FALLOW_NO_TABLE_MEMORY);
-		CHECK(fallow_pagetable_why(&pagetable) != NULL);
+		CHECK(fallow_pagetable_why(&test_pagetable) != NULL);
 		CHECK_EQUAL(ration.out, 0);
 		for (size_t i = 0; i < 512; i++)
 			CHECK_EQUAL(root[i], 0);
 	}
 	ration.left = 3;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config), FALLOW_OK);
-	CHECK_EQUAL(counters().tables, 3);
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config), FALLOW_OK);
+	CHECK_EQUAL(test_counters().tables, 3);
 	filled = 0;
 	for (size_t i = 0; i < 512; i++)
 		filled += root[i] != 0;
 	CHECK_EQUAL(filled, 3);
 	CHECK(root[top] && root[top + 1] && root[top + 2]);
-	CHECK(fallow_pagetable_fini(&pagetable, false));
+	CHECK(fallow_pagetable_fini(&test_pagetable, false));
 	CHECK_EQUAL(ration.out, 3 * GRANULE);
 	end();
 	ration.under->give(ration.under->ctx, root_frame, 12);
@@ -873,27 +839,27 @@ static void test_bad_settings(void)
 	struct fallow_pagetable_config bad = good;
 
 	bad.size--;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &bad),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &bad),
 		FALLOW_BAD_SIZE_FIELD);
 	bad = good;
 	bad.ttbr = 2;
-	CHECK_EQUAL(
-		fallow_pagetable_init(&pagetable, &bad), FALLOW_BAD_SETTING);
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &bad),
+		FALLOW_BAD_SETTING);
 	bad = good;
 	bad.attr_index = 8;
-	CHECK_EQUAL(
-		fallow_pagetable_init(&pagetable, &bad), FALLOW_BAD_SETTING);
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &bad),
+		FALLOW_BAD_SETTING);
 	bad = good;
 	bad.root |= (uint64_t)1 << 48;
-	CHECK_EQUAL(
-		fallow_pagetable_init(&pagetable, &bad), FALLOW_BAD_SETTING);
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &bad),
+		FALLOW_BAD_SETTING);
 	bad = good;
 	bad.root |= 1;
 	CHECK_EQUAL(
-		fallow_pagetable_init(&pagetable, &bad), FALLOW_UNALIGNED);
+		fallow_pagetable_init(&test_pagetable, &bad), FALLOW_UNALIGNED);
 	CHECK_EQUAL(fallow_pagetable_init(NULL, &good),
 		FALLOW_MISSING_ARGUMENT);
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, NULL),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, NULL),
 		FALLOW_MISSING_ARGUMENT);
 }
 
@@ -923,7 +889,7 @@ static void test_frames_beyond_reach(void)
 		.give = give_beyond,
 	};
 	beyond_given = 0;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config),
 		FALLOW_NO_TABLE_MEMORY);
 	CHECK_EQUAL(beyond_given, 1);
 }
@@ -984,7 +950,7 @@ static enum fallow_status init_with_bits(
 
 	__asm__ volatile("msr daifset, #2" ::: "memory");
 	WRITE(tcr_el1, (tcr & ~(63ull << 16)) | (64ull - bits) << 16);
-	status = fallow_pagetable_init(&pagetable, config);
+	status = fallow_pagetable_init(&test_pagetable, config);
 	WRITE(tcr_el1, tcr);
 	__asm__ volatile("msr daif, %0" ::"r"(daif) : "memory");
 	return status;
@@ -1009,19 +975,19 @@ static void address_bits(unsigned bits)
 	for (size_t i = 0; i < 512; i++)
 		pool[0][i] = 0;
 	CHECK_OR_RETURN(init_with_bits(&config, bits) == FALLOW_OK);
-	fallow_pagetable_provider(&pagetable, &provider);
-	CHECK(commit(window + CHUNK - GRANULE, 2 * GRANULE, 0));
+	fallow_pagetable_provider(&test_pagetable, &test_provider);
+	CHECK(test_try_commit(window + CHUNK - GRANULE, 2 * GRANULE, 0));
 	for (uintptr_t at = CHUNK - GRANULE; at <= CHUNK; at += GRANULE) {
 		CHECK(fallow_pagetable_lookup(
-			&pagetable, window + at, &mapping));
+			&test_pagetable, window + at, &mapping));
 		CHECK_EQUAL(cpu_walk(config.root, bits, window + at) &
 				0xfffffffff001,
 			mapping.physical);
 	}
 	CHECK_EQUAL(cpu_walk(config.root, bits, window) & 1, 1);
-	decommit(window + CHUNK - GRANULE, 2 * GRANULE);
+	test_try_decommit(window + CHUNK - GRANULE, 2 * GRANULE);
 	CHECK_EQUAL(cpu_walk(config.root, bits, window + CHUNK) & 1, 1);
-	CHECK(fallow_pagetable_fini(&pagetable, true));
+	CHECK(fallow_pagetable_fini(&test_pagetable, true));
 	for (size_t i = 1; i < POOL_FRAMES; i++)
 		CHECK(!pool_used[i]);
 }

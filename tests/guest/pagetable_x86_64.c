@@ -5,9 +5,8 @@
  * two top-level entries that nobody else uses, is made and taken down by each
  * test; the rest is in pagetable.c.
  */
-#include <fallow/pagetable.h>
-
 #include "board.h"
+#include "paging.h"
 #include "ration.h"
 #include "test.h"
 
@@ -42,8 +41,6 @@
 #define TYPE(index) ((unsigned)(index) << 16)
 
 static struct test_ration ration;
-static struct fallow_pagetable pagetable;
-static struct fallow_provider provider;
 static uint64_t root;
 
 /* What the shootdown hook saw, and the granule that it commits, if any; whether
@@ -90,7 +87,7 @@ static void shootdown(void *ctx, const struct fallow_pagetable_flush *what)
 	/* Another CPU would go on using the provider meanwhile: a lock that
 	 * is held here never lets this call end. */
 	if (committed_by_hook != 0)
-		CHECK_EQUAL(provider.commit(provider.ctx, committed_by_hook,
+		CHECK_EQUAL(test_try_commit(committed_by_hook,
 				    GRANULE, 0), FALLOW_COMMIT_DONE);
 	if (!unflushed_by_hook)
 		fallow_pagetable_flush(what);
@@ -123,32 +120,17 @@ static bool begin(bool hook)
 
 	shootdowns = 0;
 	config.shootdown = hook ? shootdown : NULL;
-	status = fallow_pagetable_init(&pagetable, &config);
+	status = fallow_pagetable_init(&test_pagetable, &config);
 	CHECK_EQUAL(status, FALLOW_OK);
-	CHECK(fallow_pagetable_why(&pagetable) == NULL);
-	fallow_pagetable_provider(&pagetable, &provider);
+	CHECK(fallow_pagetable_why(&test_pagetable) == NULL);
+	fallow_pagetable_provider(&test_pagetable, &test_provider);
 	return status == FALLOW_OK;
 }
 
 static void end(void)
 {
-	CHECK(fallow_pagetable_fini(&pagetable, true));
+	CHECK(fallow_pagetable_fini(&test_pagetable, true));
 	CHECK_EQUAL(ration.out, 0);
-}
-
-static void decommit(uintptr_t base, size_t size)
-{
-	struct fallow_range range = { .base = base, .size = size };
-
-	provider.decommit(provider.ctx, &range, 1);
-}
-
-static struct fallow_pagetable_counters counters(void)
-{
-	struct fallow_pagetable_counters now = { .size = sizeof(now) };
-
-	fallow_pagetable_counters(&pagetable, &now);
-	return now;
 }
 
 /* Returns the entry that maps `addr`, 0 if none. */
@@ -156,7 +138,7 @@ static uint64_t entry_of(uintptr_t addr)
 {
 	struct fallow_mapping mapping = { 0 };
 
-	if (!fallow_pagetable_lookup(&pagetable, addr, &mapping))
+	if (!fallow_pagetable_lookup(&test_pagetable, addr, &mapping))
 		return 0;
 	return mapping.entry;
 }
@@ -223,8 +205,8 @@ static bool foreign_begin(uint64_t bits, enum fallow_status expected)
 	foreign_make(bits);
 	config.window_base = FOREIGN;
 	config.window_size = 2 * CHUNK;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config), expected);
-	fallow_pagetable_provider(&pagetable, &provider);
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config), expected);
+	fallow_pagetable_provider(&test_pagetable, &test_provider);
 	return expected == FALLOW_OK && test_failures() == 0;
 }
 
@@ -247,14 +229,13 @@ static void test_entry_bits(void)
 {
 	if (!begin(false))
 		return;
-	CHECK(provider.commit(provider.ctx, WINDOW, GRANULE, 0));
+	CHECK(test_try_commit(WINDOW, GRANULE, 0));
 	check_leaf(entry_of(WINDOW), false);
-	CHECK(provider.commit(
-		      provider.ctx, BORDER, CHUNK, FALLOW_PREFER_LARGE) &
+	CHECK(test_try_commit(BORDER, CHUNK, FALLOW_PREFER_LARGE) &
 		FALLOW_COMMIT_LARGE);
 	check_leaf(entry_of(BORDER), true);
-	decommit(WINDOW, GRANULE);
-	decommit(BORDER, CHUNK);
+	test_decommit(WINDOW, GRANULE);
+	test_decommit(BORDER, CHUNK);
 	end();
 }
 
@@ -266,35 +247,35 @@ static void test_split_moves_pat_bit(void)
 
 	if (!begin(false))
 		return;
-	CHECK(provider.commit(provider.ctx, BORDER, CHUNK,
+	CHECK(test_try_commit(BORDER, CHUNK,
 		      FALLOW_PREFER_LARGE | TYPE(4)) &
 		FALLOW_COMMIT_LARGE);
 	CHECK_EQUAL(bit(entry_of(BORDER), BIT_PAT_LARGE), 1);
-	CHECK(fallow_pagetable_lookup(&pagetable, BORDER, &mapping));
+	CHECK(fallow_pagetable_lookup(&test_pagetable, BORDER, &mapping));
 	CHECK_EQUAL(mapping.memory_type, 4);
 	frame = mapping.physical;
 	CHECK_EQUAL(frame % CHUNK, 0);
-	decommit(BORDER + GRANULE, GRANULE);
-	CHECK(fallow_pagetable_lookup(&pagetable, BORDER, &mapping));
+	test_decommit(BORDER + GRANULE, GRANULE);
+	CHECK(fallow_pagetable_lookup(&test_pagetable, BORDER, &mapping));
 	CHECK_EQUAL(bit(mapping.entry, BIT_LARGE_OR_PAT), 1);
 	CHECK_EQUAL(bit(mapping.entry, BIT_PAT_LARGE), 0);
 	CHECK_EQUAL(mapping.memory_type, 4);
 	CHECK_EQUAL(mapping.physical, frame);
 	/* One granule of another type keeps it from being promoted. */
-	CHECK(provider.commit(provider.ctx, BORDER + GRANULE, GRANULE,
+	CHECK(test_try_commit(BORDER + GRANULE, GRANULE,
 		FALLOW_RESERVED));
-	CHECK(!provider.promote(provider.ctx, BORDER));
-	decommit(BORDER + GRANULE, GRANULE);
-	CHECK(provider.commit(provider.ctx, BORDER + GRANULE, GRANULE,
+	CHECK(!test_provider.promote(test_provider.ctx, BORDER));
+	test_decommit(BORDER + GRANULE, GRANULE);
+	CHECK(test_try_commit(BORDER + GRANULE, GRANULE,
 		FALLOW_RESERVED | TYPE(4)));
-	CHECK(provider.promote(provider.ctx, BORDER));
+	CHECK(test_provider.promote(test_provider.ctx, BORDER));
 	CHECK_EQUAL(bit(entry_of(BORDER), BIT_PAT_LARGE), 1);
 	CHECK(fallow_pagetable_lookup(
-		&pagetable, BORDER + 9 * GRANULE, &mapping));
+		&test_pagetable, BORDER + 9 * GRANULE, &mapping));
 	CHECK_EQUAL(mapping.memory_type, 4);
 	CHECK_EQUAL(mapping.physical, frame + 9 * GRANULE);
-	decommit(BORDER, CHUNK);
-	CHECK_EQUAL(provider.commit(provider.ctx, BORDER, GRANULE, TYPE(8)),
+	test_decommit(BORDER, CHUNK);
+	CHECK_EQUAL(test_try_commit(BORDER, GRANULE, TYPE(8)),
 		FALLOW_COMMIT_NO_MEMORY);
 	end();
 }
@@ -308,17 +289,17 @@ static void test_tables_go_with_chunk(void)
 
 	if (!begin(false))
 		return;
-	CHECK(provider.commit(provider.ctx, BORDER, CHUNK, 0));
-	CHECK_EQUAL(counters().tables, upper + 1);
-	decommit(BORDER, CHUNK);
-	CHECK_EQUAL(counters().tables, upper);
-	CHECK(provider.commit(provider.ctx, BORDER, CHUNK,
+	CHECK(test_try_commit(BORDER, CHUNK, 0));
+	CHECK_EQUAL(test_counters().tables, upper + 1);
+	test_decommit(BORDER, CHUNK);
+	CHECK_EQUAL(test_counters().tables, upper);
+	CHECK(test_try_commit(BORDER, CHUNK,
 		      FALLOW_PREFER_LARGE) & FALLOW_COMMIT_LARGE);
-	CHECK_EQUAL(counters().tables, upper + 1);
-	CHECK_EQUAL(counters().tables_spare, 1);
-	decommit(BORDER, CHUNK);
-	CHECK_EQUAL(counters().tables, upper);
-	CHECK_EQUAL(counters().tables_spare, 0);
+	CHECK_EQUAL(test_counters().tables, upper + 1);
+	CHECK_EQUAL(test_counters().tables_spare, 1);
+	test_decommit(BORDER, CHUNK);
+	CHECK_EQUAL(test_counters().tables, upper);
+	CHECK_EQUAL(test_counters().tables_spare, 0);
 	end();
 }
 
@@ -332,13 +313,12 @@ static void test_top_entries_filled(void)
 	CHECK_EQUAL(bit(top_entry(BORDER), BIT_PRESENT), 1);
 	CHECK_EQUAL(bit(top_entry(BORDER + TOP_BYTES), BIT_PRESENT), 0);
 	CHECK_EQUAL(ration.out, 2 * GRANULE);
-	CHECK(provider.commit(
-		provider.ctx, BORDER - GRANULE, 2 * GRANULE, 0));
+	CHECK(test_try_commit(BORDER - GRANULE, 2 * GRANULE, 0));
 	CHECK(board_can_write(BORDER - GRANULE));
 	CHECK(board_can_write(BORDER));
-	CHECK(!fallow_pagetable_fini(&pagetable, true));
+	CHECK(!fallow_pagetable_fini(&test_pagetable, true));
 	CHECK(board_can_write(BORDER));
-	decommit(BORDER - GRANULE, 2 * GRANULE);
+	test_decommit(BORDER - GRANULE, 2 * GRANULE);
 	end();
 	CHECK_EQUAL(top_entry(WINDOW), 0);
 	CHECK_EQUAL(top_entry(BORDER), 0);
@@ -352,7 +332,7 @@ static void test_top_entries_refused(void)
 
 	for (n = 0; n < 2; n++) {
 		ration.left = n;
-		CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+		CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config),
 			FALLOW_NO_TABLE_MEMORY);
 		CHECK_EQUAL(ration.out, 0);
 		CHECK_EQUAL(top_entry(WINDOW), 0);
@@ -381,9 +361,9 @@ static void test_refused_init_undoes_its_own(void)
 	CHECK_EQUAL(top_entry(BORDER + TOP_BYTES), 0);
 	CHECK_EQUAL(shootdowns, 0);
 	ration.left = TEST_RATION_NONE;
-	CHECK(provider.commit(provider.ctx, BORDER, GRANULE, 0));
+	CHECK(test_try_commit(BORDER, GRANULE, 0));
 	CHECK(board_can_write(BORDER));
-	decommit(BORDER, GRANULE);
+	test_decommit(BORDER, GRANULE);
 	ration.out += 2 * GRANULE; /* configuration() began to count anew */
 	end();
 }
@@ -392,15 +372,15 @@ static void test_refused_init_undoes_its_own(void)
 static void test_foreign_tables_stay(void)
 {
 	if (foreign_begin(0x3, FALLOW_OK)) {
-		CHECK_EQUAL(provider.commit(provider.ctx, FOREIGN, CHUNK,
+		CHECK_EQUAL(test_try_commit(FOREIGN, CHUNK,
 			FALLOW_RESERVED), FALLOW_COMMIT_DONE);
 		CHECK_EQUAL(ration.out, CHUNK);
 		CHECK(board_can_write(FOREIGN + CHUNK - 1));
-		CHECK(!provider.promote(provider.ctx, FOREIGN));
-		CHECK_EQUAL(counters().tables, 0);
-		decommit(FOREIGN, CHUNK);
+		CHECK(!test_provider.promote(test_provider.ctx, FOREIGN));
+		CHECK_EQUAL(test_counters().tables, 0);
+		test_decommit(FOREIGN, CHUNK);
 		CHECK(!board_can_read(FOREIGN));
-		CHECK_EQUAL(counters().tables, 0);
+		CHECK_EQUAL(test_counters().tables, 0);
 		end();
 		CHECK(top_entry(FOREIGN) != 0);
 	}
@@ -417,12 +397,11 @@ static void test_empty_beside_foreign(void)
 		beside = &table_at(foreign[foreign_count - 2])
 				 [FOREIGN / CHUNK % 512 + 2];
 		*beside = foreign[0] | 0x3;
-		CHECK(fallow_pagetable_fini(&pagetable, false));
+		CHECK(fallow_pagetable_fini(&test_pagetable, false));
 		*beside = 0;
-		CHECK(provider.commit(
-			provider.ctx, FOREIGN + GRANULE, GRANULE, 0));
-		CHECK(!fallow_pagetable_fini(&pagetable, false));
-		decommit(FOREIGN + GRANULE, GRANULE);
+		CHECK(test_try_commit(FOREIGN + GRANULE, GRANULE, 0));
+		CHECK(!fallow_pagetable_fini(&test_pagetable, false));
+		test_decommit(FOREIGN + GRANULE, GRANULE);
 		end();
 	}
 	foreign_drop();
@@ -436,25 +415,27 @@ static void test_rights_of_upper_entries(void)
 	uint64_t *top;
 
 	foreign_begin(0x1, FALLOW_BAD_SETTING);
-	CHECK(fallow_pagetable_why(&pagetable) != NULL);
+	CHECK(fallow_pagetable_why(&test_pagetable) != NULL);
 	CHECK_EQUAL(ration.takes, 0);
 	foreign_drop();
 	if (foreign_begin(0x3, FALLOW_OK)) {
 		top = &table_at(root)[FOREIGN / TOP_BYTES % 512];
-		CHECK(provider.commit(provider.ctx, FOREIGN, GRANULE, 0));
+		CHECK(test_try_commit(FOREIGN, GRANULE, 0));
 		/* The leaf, for once, may be fetched from. */
 		table_at(foreign[foreign_count - 1])[0] &=
 			~((uint64_t)1 << BIT_NO_EXECUTE);
-		CHECK(fallow_pagetable_lookup(&pagetable, FOREIGN, &mapping));
+		CHECK(fallow_pagetable_lookup(&test_pagetable, FOREIGN,
+			&mapping));
 		CHECK(mapping.writable);
 		CHECK(mapping.executable);
 		*top &= ~((uint64_t)1 << BIT_WRITABLE);
 		*top |= (uint64_t)1 << BIT_NO_EXECUTE;
-		CHECK(fallow_pagetable_lookup(&pagetable, FOREIGN, &mapping));
+		CHECK(fallow_pagetable_lookup(&test_pagetable, FOREIGN,
+			&mapping));
 		CHECK(!mapping.writable);
 		CHECK(!mapping.executable);
 		*top |= (uint64_t)1 << BIT_WRITABLE;
-		decommit(FOREIGN, GRANULE);
+		test_decommit(FOREIGN, GRANULE);
 		end();
 	}
 	foreign_drop();
@@ -467,10 +448,10 @@ static void test_hook_flushes_every_cpu(void)
 {
 	if (!begin(true))
 		return;
-	CHECK(provider.commit(provider.ctx, WINDOW, GRANULE, 0));
+	CHECK(test_try_commit(WINDOW, GRANULE, 0));
 	CHECK(board_can_read(WINDOW));
 	unflushed_by_hook = true;
-	decommit(WINDOW, GRANULE);
+	test_decommit(WINDOW, GRANULE);
 	unflushed_by_hook = false;
 	CHECK(board_can_read(WINDOW));
 	fallow_pagetable_flush(&(struct fallow_pagetable_flush){ .all = true });
@@ -490,10 +471,10 @@ static void test_shootdown_once(void)
 
 	if (!begin(true))
 		return;
-	CHECK(provider.commit(provider.ctx, WINDOW, 2 * CHUNK, 0));
+	CHECK(test_try_commit(WINDOW, 2 * CHUNK, 0));
 	CHECK_EQUAL(shootdowns, 0);
 	committed_by_hook = BORDER + CHUNK;
-	provider.decommit(provider.ctx, ranges, 3);
+	test_provider.decommit(test_provider.ctx, ranges, 3);
 	committed_by_hook = 0;
 	CHECK_EQUAL(shootdowns, 1);
 	CHECK(!last.all);
@@ -501,12 +482,12 @@ static void test_shootdown_once(void)
 	CHECK(last.ranges == ranges);
 	CHECK(last_rflags & RFLAGS_INTERRUPTS);
 	CHECK(rflags() & RFLAGS_INTERRUPTS);
-	decommit(BORDER + CHUNK, GRANULE);
+	test_decommit(BORDER + CHUNK, GRANULE);
 	CHECK_EQUAL(shootdowns, 2);
-	decommit(WINDOW + 3 * GRANULE, 2 * CHUNK - 5 * GRANULE);
+	test_decommit(WINDOW + 3 * GRANULE, 2 * CHUNK - 5 * GRANULE);
 	CHECK_EQUAL(shootdowns, 3);
 	CHECK(last.all);
-	decommit(WINDOW + GRANULE, GRANULE);
+	test_decommit(WINDOW + GRANULE, GRANULE);
 	end();
 }
 
@@ -515,16 +496,16 @@ static void test_size_change_flushes_all(void)
 {
 	if (!begin(false))
 		return;
-	CHECK(provider.commit(provider.ctx, BORDER, CHUNK, FALLOW_RESERVED));
-	CHECK_EQUAL(counters().flushes_all, 0);
-	CHECK(provider.promote(provider.ctx, BORDER));
-	CHECK_EQUAL(counters().flushes_all, 1);
-	decommit(BORDER, GRANULE);
-	CHECK_EQUAL(counters().flushes_all, 2);
-	decommit(BORDER + GRANULE, GRANULE);
-	CHECK_EQUAL(counters().flushes_all, 2);
-	CHECK_EQUAL(counters().flushes, 3);
-	decommit(BORDER + 2 * GRANULE, CHUNK - 2 * GRANULE);
+	CHECK(test_try_commit(BORDER, CHUNK, FALLOW_RESERVED));
+	CHECK_EQUAL(test_counters().flushes_all, 0);
+	CHECK(test_provider.promote(test_provider.ctx, BORDER));
+	CHECK_EQUAL(test_counters().flushes_all, 1);
+	test_decommit(BORDER, GRANULE);
+	CHECK_EQUAL(test_counters().flushes_all, 2);
+	test_decommit(BORDER + GRANULE, GRANULE);
+	CHECK_EQUAL(test_counters().flushes_all, 2);
+	CHECK_EQUAL(test_counters().flushes, 3);
+	test_decommit(BORDER + 2 * GRANULE, CHUNK - 2 * GRANULE);
 	end();
 }
 
@@ -537,15 +518,15 @@ static void test_flush_without_global_pages(void)
 	if (!begin(false))
 		return;
 	CHECK(cr4 & CR4_PGE);
-	CHECK(provider.commit(provider.ctx, WINDOW, 2 * GRANULE, 0));
+	CHECK(test_try_commit(WINDOW, 2 * GRANULE, 0));
 	CHECK(board_can_read(WINDOW));
 	cr4_write(without);
-	decommit(WINDOW, GRANULE);
+	test_decommit(WINDOW, GRANULE);
 	CHECK_EQUAL(cr4_read(), without);
 	cr4_write(cr4);
 	CHECK(!board_can_read(WINDOW));
 	CHECK(board_can_read(WINDOW + GRANULE));
-	decommit(WINDOW + GRANULE, GRANULE);
+	test_decommit(WINDOW + GRANULE, GRANULE);
 	CHECK_EQUAL(cr4_read(), cr4);
 	end();
 }
@@ -556,14 +537,14 @@ static void test_commit_keeps_interrupts(void)
 	if (!begin(false))
 		return;
 	__asm__ volatile("cli" ::: "memory");
-	CHECK(provider.commit(provider.ctx, WINDOW, GRANULE, 0));
+	CHECK(test_try_commit(WINDOW, GRANULE, 0));
 	CHECK(!(rflags() & RFLAGS_INTERRUPTS));
 	__asm__ volatile("sti" ::: "memory");
-	CHECK(provider.commit(provider.ctx, BORDER, GRANULE, 0));
+	CHECK(test_try_commit(BORDER, GRANULE, 0));
 	CHECK(rflags() & RFLAGS_INTERRUPTS);
-	decommit(WINDOW, GRANULE);
+	test_decommit(WINDOW, GRANULE);
 	CHECK(rflags() & RFLAGS_INTERRUPTS);
-	decommit(BORDER, GRANULE);
+	test_decommit(BORDER, GRANULE);
 	end();
 }
 
@@ -573,15 +554,15 @@ static void test_granules_only(void)
 	struct fallow_pagetable_config config = configuration();
 
 	config.flags = FALLOW_PAGETABLE_GRANULES;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config), FALLOW_OK);
-	fallow_pagetable_provider(&pagetable, &provider);
-	CHECK_EQUAL(provider.large_log2, 0);
-	CHECK_EQUAL(provider.capabilities, FALLOW_CAN_MOVE);
-	CHECK(provider.promote == NULL);
-	CHECK_EQUAL(provider.commit(provider.ctx, BORDER, CHUNK,
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config), FALLOW_OK);
+	fallow_pagetable_provider(&test_pagetable, &test_provider);
+	CHECK_EQUAL(test_provider.large_log2, 0);
+	CHECK_EQUAL(test_provider.capabilities, FALLOW_CAN_MOVE);
+	CHECK(test_provider.promote == NULL);
+	CHECK_EQUAL(test_try_commit(BORDER, CHUNK,
 			    FALLOW_PREFER_LARGE), FALLOW_COMMIT_DONE);
 	check_leaf(entry_of(BORDER), false);
-	decommit(BORDER, CHUNK);
+	test_decommit(BORDER, CHUNK);
 	end();
 }
 
@@ -592,28 +573,28 @@ static void test_bad_windows(void)
 	struct fallow_pagetable_config config = configuration();
 
 	config.window_base = lower_end;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config),
 		FALLOW_BAD_SETTING);
-	CHECK(fallow_pagetable_why(&pagetable) != NULL);
+	CHECK(fallow_pagetable_why(&test_pagetable) != NULL);
 	config.window_base = lower_end - GRANULE;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config),
 		FALLOW_BAD_SETTING);
 	config.window_base = GRANULE;
 	config.window_size = (size_t)0 - 3 * GRANULE;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config),
 		FALLOW_BAD_SETTING);
 	config = configuration();
 	config.root += 8;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config),
 		FALLOW_UNALIGNED);
 	config = configuration();
 	config.size = 0;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config),
 		FALLOW_BAD_SIZE_FIELD);
 	config.size = sizeof(config) + 8;
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, &config),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, &config),
 		FALLOW_BAD_SIZE_FIELD);
-	CHECK_EQUAL(fallow_pagetable_init(&pagetable, NULL),
+	CHECK_EQUAL(fallow_pagetable_init(&test_pagetable, NULL),
 		FALLOW_MISSING_ARGUMENT);
 	CHECK_EQUAL(ration.out, 0);
 }

@@ -15,11 +15,10 @@
  * The provider is one of the test's own in the upper half of the board's
  * window, as the board makes them all.
  */
-#include <fallow/pagetable.h>
-
 #include "arch.h"
 #include "board.h"
 #include "meet.h"
+#include "paging.h"
 #include "test.h"
 
 #define GRANULE ((uintptr_t)4096)
@@ -30,8 +29,6 @@
 #define ROUNDS (64 / board_cpus())
 #define SHOTS (800 / board_cpus())
 
-static struct fallow_pagetable pagetable;
-static struct fallow_provider provider;
 static uintptr_t window;
 /* Bytes of frames that are out, and the optional call before one is given. */
 static uint64_t frames_out;
@@ -76,7 +73,7 @@ static bool frames_claim(void *ctx, uint64_t frame, unsigned size_log2)
 	return true;
 }
 
-/* Makes `provider`; false, and a failure, if that fails. */
+/* Makes test_provider; false, and a failure, if that fails. */
 static bool begin(void)
 {
 	static const struct fallow_frame_hooks hooks = {
@@ -88,44 +85,17 @@ static bool begin(void)
 
 	frames_given = NULL;
 	window = board_window_base() + board_window_size() / 2;
-	status = board_pagetable_init(&pagetable, &hooks, window,
+	status = board_pagetable_init(&test_pagetable, &hooks, window,
 		board_window_size() / 2, 0);
-	CHECK_EQUAL(status, FALLOW_OK);
-	fallow_pagetable_provider(&pagetable, &provider);
-	return status == FALLOW_OK;
+	return test_provider_begin(status);
 }
 
 /* Takes it down: its window is empty, and every frame is back. */
 static void end(void)
 {
 	frames_given = NULL;
-	CHECK(fallow_pagetable_fini(&pagetable, false));
+	CHECK(fallow_pagetable_fini(&test_pagetable, false));
 	CHECK_EQUAL(frames_out, 0);
-}
-
-static struct fallow_pagetable_counters counters(void)
-{
-	struct fallow_pagetable_counters now = { .size = sizeof(now) };
-
-	fallow_pagetable_counters(&pagetable, &now);
-	return now;
-}
-
-/* Commits a range, which must be possible. */
-static void commit(uintptr_t base, size_t size, unsigned flags)
-{
-	CHECK(provider.commit(provider.ctx, base, size, flags) &
-		FALLOW_COMMIT_DONE);
-}
-
-static void decommit(uintptr_t base, size_t size)
-{
-	struct fallow_range range = {
-		.base = base, .size = size, .result = FALLOW_RANGE_REFUSED,
-	};
-
-	provider.decommit(provider.ctx, &range, 1);
-	CHECK_EQUAL(range.result, FALLOW_RANGE_DONE);
 }
 
 /* What the first word of a granule is in a round: never 0 or the poison. */
@@ -150,17 +120,6 @@ static size_t spoilt(uintptr_t base, size_t size, unsigned round)
 
 	for (addr = base; addr < base + size; addr += GRANULE)
 		n += *(volatile uint64_t *)addr != stamp(addr, round);
-	return n;
-}
-
-/* Returns how many granules this CPU can read. */
-static size_t readable(uintptr_t base, size_t size)
-{
-	uintptr_t addr;
-	size_t n = 0;
-
-	for (addr = base; addr < base + size; addr += GRANULE)
-		n += board_can_read(addr);
 	return n;
 }
 
@@ -200,7 +159,7 @@ static size_t hole_readable(void)
 	size_t i, n = 0;
 
 	for (i = 0; i < hole.n; i++)
-		n += readable(hole.ranges[i].base, hole.size);
+		n += test_readable(hole.ranges[i].base, hole.size);
 	return n;
 }
 
@@ -228,21 +187,21 @@ static void hole_fill(uint32_t round)
 	size_t i;
 
 	for (i = 0; i < hole.n; i++) {
-		commit(hole.ranges[i].base, hole.size, 0);
+		test_commit(hole.ranges[i].base, hole.size, 0);
 		stamp_range(hole.ranges[i].base, hole.size, round);
 	}
 }
 
 static void hole_drop(uint32_t round)
 {
-	uint64_t before = counters().flushes;
+	uint64_t before = test_counters().flushes;
 	size_t i;
 
 	for (i = 0; i < hole.n; i++)
 		hole.ranges[i].result = FALLOW_RANGE_REFUSED;
-	provider.decommit(provider.ctx, hole.ranges, hole.n);
+	test_provider.decommit(test_provider.ctx, hole.ranges, hole.n);
 	test_store(&hole.gone, round);
-	CHECK_EQUAL(counters().flushes, before + 1);
+	CHECK_EQUAL(test_counters().flushes, before + 1);
 	for (i = 0; i < hole.n; i++)
 		CHECK_EQUAL(hole.ranges[i].result, FALLOW_RANGE_DONE);
 }
@@ -378,11 +337,11 @@ static void run_shots(void *arg)
 	for (shot = 0; shot < SHOTS; shot++) {
 		size_t size = (1 + shot % 3) * GRANULE;
 
-		commit(base, size, 0);
+		test_commit(base, size, 0);
 		stamp_range(base, size, shot);
 		CHECK_EQUAL(spoilt(base, size, shot), 0);
-		decommit(base, size);
-		CHECK_EQUAL(readable(base, size), 0);
+		test_decommit(base, size);
+		CHECK_EQUAL(test_readable(base, size), 0);
 		CHECK(board_interrupts_on());
 	}
 }
@@ -410,9 +369,9 @@ static void run_shots_and_interrupts(void *arg)
 
 	test_meet();
 	for (shot = 0; shot < SHOTS / 4; shot++) {
-		commit(base, GRANULE, 0);
+		test_commit(base, GRANULE, 0);
 		CHECK(board_can_read(base));
-		decommit(base, GRANULE);
+		test_decommit(base, GRANULE);
 		CHECK(!board_can_read(base));
 		board_interrupt_others(interrupted, arg);
 		state = board_interrupts_mask();
@@ -473,20 +432,20 @@ static void run_move(void *arg)
 		CHECK_EQUAL(hole_readable(), 3);
 		test_meet();
 		if (mine) {
-			CHECK(provider.move(
-				provider.ctx, from, to, 3 * GRANULE));
+			CHECK(test_provider.move(
+				test_provider.ctx, from, to, 3 * GRANULE));
 			test_store(&hole.gone, round);
 		} else {
 			hole_touch(round);
 		}
 		CHECK_EQUAL(hole_readable(), 0);
-		CHECK_EQUAL(readable(to, 3 * GRANULE), 3);
+		CHECK_EQUAL(test_readable(to, 3 * GRANULE), 3);
 		CHECK_EQUAL(*(volatile uint64_t *)to, stamp(from, round));
 		test_meet();
 		if (mine)
-			decommit(to, 3 * GRANULE);
+			test_decommit(to, 3 * GRANULE);
 		test_meet();
-		CHECK_EQUAL(readable(to, 3 * GRANULE), 0);
+		CHECK_EQUAL(test_readable(to, 3 * GRANULE), 0);
 	}
 }
 
@@ -495,7 +454,7 @@ static void test_moved_is_gone(void)
 	if (!begin())
 		return;
 	hole_make(1, 3 * GRANULE);
-	if (provider.capabilities & FALLOW_CAN_MOVE)
+	if (test_provider.capabilities & FALLOW_CAN_MOVE)
 		board_run(run_move, NULL);
 	else
 		test_skip("the provider does not move");
@@ -510,7 +469,7 @@ static uint32_t splitting;
 /* Cuts the chunk's begin off and puts it back, and makes it one again. */
 static void split_and_promote(void)
 {
-	bool promotes = provider.capabilities & FALLOW_CAN_PROMOTE;
+	bool promotes = test_provider.capabilities & FALLOW_CAN_PROMOTE;
 	struct fallow_mapping mapping;
 	unsigned round;
 
@@ -518,17 +477,17 @@ static void split_and_promote(void)
 		uintptr_t at = window + round % 8 * GRANULE;
 
 		CHECK(fallow_pagetable_lookup(
-			&pagetable, LIVE_BEGIN, &mapping));
+			&test_pagetable, LIVE_BEGIN, &mapping));
 		CHECK_EQUAL(mapping.size_log2,
 			promotes || round == 0 ? 21 : 12);
-		decommit(at, 2 * GRANULE);
+		test_decommit(at, 2 * GRANULE);
 		CHECK(fallow_pagetable_lookup(
-			&pagetable, LIVE_BEGIN, &mapping));
+			&test_pagetable, LIVE_BEGIN, &mapping));
 		CHECK_EQUAL(mapping.size_log2, 12);
-		CHECK_EQUAL(readable(window, 16 * GRANULE), 14);
-		commit(at, 2 * GRANULE, FALLOW_RESERVED);
+		CHECK_EQUAL(test_readable(window, 16 * GRANULE), 14);
+		test_commit(at, 2 * GRANULE, FALLOW_RESERVED);
 		if (promotes)
-			CHECK(provider.promote(provider.ctx, window));
+			CHECK(test_provider.promote(test_provider.ctx, window));
 	}
 }
 
@@ -555,17 +514,17 @@ static void test_split_among_readers(void)
 {
 	if (!begin())
 		return;
-	if (!(provider.capabilities & FALLOW_CAN_DEMOTE)) {
+	if (!(test_provider.capabilities & FALLOW_CAN_DEMOTE)) {
 		test_skip("this CPU splits nothing that is in use");
 		return;
 	}
-	commit(window, CHUNK, FALLOW_PREFER_LARGE);
-	CHECK_EQUAL(counters().large, 1);
+	test_commit(window, CHUNK, FALLOW_PREFER_LARGE);
+	CHECK_EQUAL(test_counters().large, 1);
 	stamp_range(LIVE_BEGIN, LIVE_BYTES, 1);
 	splitting = 1;
 	board_run(run_split, NULL);
-	CHECK(counters().splits > 0);
-	decommit(window, CHUNK);
+	CHECK(test_counters().splits > 0);
+	test_decommit(window, CHUNK);
 	end();
 }
 
@@ -576,8 +535,8 @@ static void test_split_among_readers(void)
 static void run_chunks(void *arg)
 {
 	uintptr_t base = window + board_cpu() * CHUNK;
-	bool demotes = provider.capabilities & FALLOW_CAN_DEMOTE;
-	bool promotes = provider.capabilities & FALLOW_CAN_PROMOTE;
+	bool demotes = test_provider.capabilities & FALLOW_CAN_DEMOTE;
+	bool promotes = test_provider.capabilities & FALLOW_CAN_PROMOTE;
 	uint64_t random = test_seed + board_cpu();
 	unsigned round;
 
@@ -588,19 +547,19 @@ static void run_chunks(void *arg)
 		size_t at = test_random(&random) % (CHUNK_GRANULES - 8);
 		uintptr_t cut = base + at * GRANULE;
 
-		commit(base, CHUNK, demotes ? FALLOW_PREFER_LARGE
+		test_commit(base, CHUNK, demotes ? FALLOW_PREFER_LARGE
 					    : FALLOW_RESERVED);
 		stamp_range(base, CHUNK, round);
-		decommit(cut, 8 * GRANULE);
-		CHECK_EQUAL(readable(cut, 8 * GRANULE), 0);
+		test_decommit(cut, 8 * GRANULE);
+		CHECK_EQUAL(test_readable(cut, 8 * GRANULE), 0);
 		CHECK_EQUAL(spoilt(base, at * GRANULE, round), 0);
-		commit(cut, 8 * GRANULE, FALLOW_RESERVED);
+		test_commit(cut, 8 * GRANULE, FALLOW_RESERVED);
 		stamp_range(cut, 8 * GRANULE, round);
 		if (promotes && test_random(&random) % 2)
-			provider.promote(provider.ctx, base);
+			test_provider.promote(test_provider.ctx, base);
 		CHECK_EQUAL(spoilt(base, CHUNK, round), 0);
-		decommit(base, CHUNK);
-		CHECK_EQUAL(readable(base, CHUNK), 0);
+		test_decommit(base, CHUNK);
+		CHECK_EQUAL(test_readable(base, CHUNK), 0);
 	}
 }
 
@@ -609,8 +568,8 @@ static void test_chunks_side_by_side(void)
 	if (!begin())
 		return;
 	board_run(run_chunks, NULL);
-	CHECK_EQUAL(counters().large, 0);
-	CHECK_EQUAL(counters().tables_spare, 0);
+	CHECK_EQUAL(test_counters().large, 0);
+	CHECK_EQUAL(test_counters().tables_spare, 0);
 	end();
 }
 
@@ -628,13 +587,13 @@ static void run_first(void *arg)
 			round * CHUNK + cpu * GRANULE;
 
 		test_meet();
-		commit(base, GRANULE, 0);
+		test_commit(base, GRANULE, 0);
 		stamp_range(base, GRANULE, round);
 		test_meet();
-		CHECK_EQUAL(readable(base, GRANULE), 1);
+		CHECK_EQUAL(test_readable(base, GRANULE), 1);
 		CHECK_EQUAL(spoilt(base, GRANULE, round), 0);
 		test_meet();
-		decommit(base, GRANULE);
+		test_decommit(base, GRANULE);
 	}
 }
 

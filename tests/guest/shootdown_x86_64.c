@@ -7,11 +7,10 @@
  * CPU out; that the board's hook sends no more interrupts is asked of the
  * board.  What must be true of any CPU's shootdown is in shootdown.c.
  */
-#include <fallow/pagetable.h>
-
 #include "arch.h"
 #include "board.h"
 #include "meet.h"
+#include "paging.h"
 #include "test.h"
 
 #define GRANULE ((uintptr_t)4096)
@@ -24,8 +23,6 @@
 /* boards/q35/cpus.c: how often this CPU has served a call of another. */
 extern uint32_t board_calls_served(void);
 
-static struct fallow_pagetable pagetable;
-static struct fallow_provider provider;
 static uintptr_t window;
 static struct fallow_frame_hooks hooks;
 
@@ -75,7 +72,7 @@ static void frames_give(void *ctx, uint64_t frame, unsigned size_log2)
 	board_frame_hooks()->give(ctx, frame, size_log2);
 }
 
-/* Makes `provider`, with the board's hook or this file's. */
+/* Makes test_provider, with the board's hook or this file's. */
 static bool begin(bool own)
 {
 	uint64_t root;
@@ -96,11 +93,11 @@ static bool begin(bool own)
 		.shootdown = shootdown,
 		.shootdown_ctx = &seen,
 	};
-	status = own ? fallow_pagetable_init(&pagetable, &config)
-		     : board_pagetable_init(&pagetable, board_frame_hooks(),
-			       window, board_window_size() / 2, 0);
+	status = own ? fallow_pagetable_init(&test_pagetable, &config)
+		: board_pagetable_init(&test_pagetable, board_frame_hooks(),
+			window, board_window_size() / 2, 0);
 	CHECK_EQUAL(status, FALLOW_OK);
-	fallow_pagetable_provider(&pagetable, &provider);
+	fallow_pagetable_provider(&test_pagetable, &test_provider);
 	__builtin_memset(&seen, 0, sizeof(seen));
 	seen.left_out = NOBODY;
 	return status == FALLOW_OK;
@@ -108,28 +105,14 @@ static bool begin(bool own)
 
 static void end(void)
 {
-	CHECK(fallow_pagetable_fini(&pagetable, false));
-}
-
-static struct fallow_pagetable_counters counters(void)
-{
-	struct fallow_pagetable_counters now = { .size = sizeof(now) };
-
-	fallow_pagetable_counters(&pagetable, &now);
-	return now;
-}
-
-static void commit(uintptr_t base, size_t size, unsigned flags)
-{
-	CHECK(provider.commit(provider.ctx, base, size, flags) &
-		FALLOW_COMMIT_DONE);
+	CHECK(fallow_pagetable_fini(&test_pagetable, false));
 }
 
 /* Commits n granules, every second one. */
 static void commit_apart(size_t n)
 {
 	while (n-- > 0)
-		commit(window + 2 * n * GRANULE, GRANULE, 0);
+		test_commit(window + 2 * n * GRANULE, GRANULE, 0);
 }
 
 /* Gives them up, as n ranges, by one call. */
@@ -142,15 +125,7 @@ static void decommit(size_t n)
 		ranges[i] = (struct fallow_range){
 			.base = window + 2 * i * GRANULE, .size = GRANULE,
 		};
-	provider.decommit(provider.ctx, ranges, n);
-}
-
-/* Gives up granules that are one range. */
-static void decommit_range(uintptr_t base, size_t granules)
-{
-	struct fallow_range range = { base, granules * GRANULE, 0 };
-
-	provider.decommit(provider.ctx, &range, 1);
+	test_provider.decommit(test_provider.ctx, ranges, n);
 }
 
 static const size_t range_counts[] = { 1, 2, FALLOW_RANGES_MAX };
@@ -170,7 +145,7 @@ static void test_one_call_a_decommit(void)
 		decommit(n);
 		CHECK_EQUAL(seen.calls, i + 1);
 		CHECK_EQUAL(seen.n, n);
-		CHECK_EQUAL(counters().flushes, i + 1);
+		CHECK_EQUAL(test_counters().flushes, i + 1);
 		for (cpu = 0; cpu < board_cpus(); cpu++)
 			CHECK_EQUAL(seen.flushes[cpu], i + 1);
 	}
@@ -211,25 +186,25 @@ static void test_few_or_everything(void)
 {
 	if (!begin(true))
 		return;
-	commit(window, CHUNK, FALLOW_RESERVED);
-	decommit_range(window, FEW);
+	test_commit(window, CHUNK, FALLOW_RESERVED);
+	test_decommit(window, FEW * GRANULE);
 	CHECK(!seen.all);
-	CHECK_EQUAL(counters().flushes_all, 0);
-	decommit_range(window + FEW * GRANULE, FEW + 1);
+	CHECK_EQUAL(test_counters().flushes_all, 0);
+	test_decommit(window + FEW * GRANULE, (FEW + 1) * GRANULE);
 	CHECK(seen.all);
-	CHECK_EQUAL(counters().flushes_all, 1);
-	commit(window, (2 * FEW + 1) * GRANULE, FALLOW_RESERVED);
-	CHECK(provider.promote(provider.ctx, window));
+	CHECK_EQUAL(test_counters().flushes_all, 1);
+	test_commit(window, (2 * FEW + 1) * GRANULE, FALLOW_RESERVED);
+	CHECK(test_provider.promote(test_provider.ctx, window));
 	CHECK(seen.all);
-	CHECK_EQUAL(counters().flushes_all, 2);
-	decommit_range(window, 1);
+	CHECK_EQUAL(test_counters().flushes_all, 2);
+	test_decommit(window, GRANULE);
 	CHECK(seen.all);
-	CHECK_EQUAL(counters().flushes_all, 3);
-	decommit_range(window + GRANULE, 1);
+	CHECK_EQUAL(test_counters().flushes_all, 3);
+	test_decommit(window + GRANULE, GRANULE);
 	CHECK(!seen.all);
-	CHECK_EQUAL(counters().flushes_all, 3);
-	CHECK_EQUAL(counters().flushes, 5);
-	decommit_range(window + 2 * GRANULE, CHUNK / GRANULE - 2);
+	CHECK_EQUAL(test_counters().flushes_all, 3);
+	CHECK_EQUAL(test_counters().flushes, 5);
+	test_decommit(window + 2 * GRANULE, CHUNK - 2 * GRANULE);
 	CHECK_EQUAL(seen.early, 0);
 	end();
 }
@@ -242,13 +217,13 @@ static void test_frames_come_back_last(void)
 	commit_apart(FALLOW_RANGES_MAX);
 	decommit(FALLOW_RANGES_MAX);
 	CHECK_EQUAL(seen.gives, FALLOW_RANGES_MAX);
-	commit(window + CHUNK, CHUNK, FALLOW_PREFER_LARGE);
-	decommit_range(window + CHUNK, 1);
-	decommit_range(window + CHUNK + GRANULE, CHUNK / GRANULE - 1);
+	test_commit(window + CHUNK, CHUNK, FALLOW_PREFER_LARGE);
+	test_decommit(window + CHUNK, GRANULE);
+	test_decommit(window + CHUNK + GRANULE, CHUNK - GRANULE);
 	CHECK(seen.gives > FALLOW_RANGES_MAX + 1);
 	CHECK_EQUAL(seen.early, 0);
 	while (seen.calls < 10) {
-		commit(window, GRANULE, 0);
+		test_commit(window, GRANULE, 0);
 		decommit(1);
 	}
 	end();
@@ -273,7 +248,7 @@ static void run_stale(void *arg)
 			test_add(&missing, 1);
 	test_meet();
 	if (cpu == 0) {
-		decommit_range(window, hole);
+		test_decommit(window, hole * GRANULE);
 		test_store(&gone, 1);
 	}
 	while (!test_load(&gone)) {
@@ -296,7 +271,7 @@ static uint32_t stale_elsewhere(size_t granules, unsigned left_out)
 	for (cpu = 0; cpu < BOARD_CPUS_MAX; cpu++)
 		stale[cpu] = 0;
 	for (round = 0; round < ROUNDS; round++) {
-		commit(window, hole * GRANULE, 0);
+		test_commit(window, hole * GRANULE, 0);
 		test_store(&gone, 0);
 		seen.left_out = left_out;
 		board_run(run_stale, NULL);
@@ -349,13 +324,13 @@ static void test_everything_is_everything(void)
 	if (!begin(true))
 		return;
 	for (cpu = 0; cpu < board_cpus(); cpu++) {
-		commit(window, GRANULE, 0);
-		commit(window + CHUNK, (FEW + 1) * GRANULE, 0);
+		test_commit(window, GRANULE, 0);
+		test_commit(window + CHUNK, (FEW + 1) * GRANULE, 0);
 		board_run(run_warm, &yes);
 		seen.left_out = cpu;
 		decommit(1);
 		seen.left_out = NOBODY;
-		decommit_range(window + CHUNK, FEW + 1);
+		test_decommit(window + CHUNK, (FEW + 1) * GRANULE);
 		CHECK(seen.all);
 		board_run(run_warm, &no);
 	}
