@@ -93,4 +93,13 @@ _Noreturn static inline void fl_port_halt(void);
 #error "no port for this CPU: set FALLOW_PORT_HEADER (see arch/PORTING.md)"
 #endif
 
+/*
+ * Whether spin locks serve in the order in which they were asked.  A port whose
+ * lock_enter cannot keep the CPU from a lock's holder defines it as 0: there the
+ * next in order may be one that does not run, and everybody waits for it.
+ */
+#ifndef FL_PORT_LOCK_FAIR
+#define FL_PORT_LOCK_FAIR 1
+#endif
+
 #endif

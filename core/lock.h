@@ -5,6 +5,8 @@
  * Invariants: it is never held across a call out of the library (provider,
  * hook), and taking it always succeeds or says that it did not.  Tickets keep
  * it fair: the longest wait is the number of contexts times the longest hold.
+ * Where a holder can lose its CPU (FL_PORT_LOCK_FAIR is 0), no ticket is drawn
+ * but that which is served at once, and who waits is passed by who comes.
  */
 #ifndef CORE_LOCK_H
 #define CORE_LOCK_H
@@ -32,23 +34,6 @@ struct lock {
 #define lock_kind_set(lock, what) ((void)(lock))
 #endif
 
-/* Afterwards the caller holds the lock; returns what lock_leave() needs. */
-static inline struct fl_port_state lock_take(struct lock *lock)
-{
-	struct fl_port_state state = fl_port_lock_enter();
-	uint32_t mine = fl_load_relaxed(&lock->next);
-
-	lock_watch_want(lock);
-	/* Orders nothing: the load of `serving` does. */
-	while (!fl_cas_acquire(&lock->next, &mine, mine + 1))
-		fl_port_pause();
-	/* Pairs with the release store in lock_leave(). */
-	while (fl_load_acquire(&lock->serving) != mine)
-		fl_port_pause();
-	lock_watch_take(lock);
-	return state;
-}
-
 /* Takes the lock iff nobody holds or awaits it; returns whether it did. */
 static inline bool lock_try(struct lock *lock, struct fl_port_state *state)
 {
@@ -66,6 +51,30 @@ static inline bool lock_try(struct lock *lock, struct fl_port_state *state)
 	}
 	fl_port_lock_leave(*state);
 	return false;
+}
+
+/* Afterwards the caller holds the lock; returns what lock_leave() needs. */
+static inline struct fl_port_state lock_take(struct lock *lock)
+{
+	struct fl_port_state state;
+	uint32_t mine;
+
+	if (!FL_PORT_LOCK_FAIR) {
+		while (!lock_try(lock, &state))
+			fl_port_pause();
+		return state;
+	}
+	state = fl_port_lock_enter();
+	mine = fl_load_relaxed(&lock->next);
+	lock_watch_want(lock);
+	/* Orders nothing: the load of `serving` does. */
+	while (!fl_cas_acquire(&lock->next, &mine, mine + 1))
+		fl_port_pause();
+	/* Pairs with the release store in lock_leave(). */
+	while (fl_load_acquire(&lock->serving) != mine)
+		fl_port_pause();
+	lock_watch_take(lock);
+	return state;
 }
 
 /* Afterwards the next taker is inside, and interrupts are as before. */

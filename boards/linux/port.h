@@ -100,6 +100,9 @@ static inline void *fl_port_held(void)
 	return board_locks;
 }
 
+/* A thread that holds a lock may not be running. */
+#define FL_PORT_LOCK_FAIR 0
+
 /* The CPU goes to whoever wants it: the holder of a lock may not be running. */
 static inline void fl_port_pause(void)
 {
