@@ -18,11 +18,10 @@
  * had no effect is not mistaken for one that had.  Nothing here allocates while
  * it measures.
  */
-#define _GNU_SOURCE /* dladdr(), RTLD_DEFAULT */
-
+#define _GNU_SOURCE
 #include "bench.h"
+#include "owner.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -208,17 +207,6 @@ static void idle(unsigned ms)
 	bench_sleep(IDLE_REST_US);
 }
 
-/* The file that has the function that malloc() calls. */
-static const char *malloc_owner(void)
-{
-	Dl_info info;
-	void *function = dlsym(RTLD_DEFAULT, "malloc");
-
-	if (function == NULL || dladdr(function, &info) == 0)
-		return "?";
-	return info.dli_fname;
-}
-
 int main(int argc, char **argv)
 {
 	unsigned percent = argc > 1 ? (unsigned)atoi(argv[1]) : 100;
@@ -243,7 +231,7 @@ int main(int argc, char **argv)
 	faults = bench_faults() - faults;
 	printf("bench: owner=%s operations=%llu wall_us=%llu cpu_us=%llu "
 	       "peak=%llu faults=%llu live=%llu paced=%d%s",
-		malloc_owner(), (unsigned long long)operations,
+		bench_malloc_owner(), (unsigned long long)operations,
 		(unsigned long long)wall, (unsigned long long)cpu,
 		(unsigned long long)peak_bytes(), (unsigned long long)faults,
 		(unsigned long long)live, bench.paced, notes);

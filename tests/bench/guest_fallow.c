@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* malloc() is fallow's, over the board's page tables. */
+#include <fallow/fallow.h>
+#include <fallow/malloc.h>
+
+#include "board.h"
+#include "guest_cells.h"
+
+static struct fallow heap;
+
+bool guest_cells_begin(size_t memory)
+{
+	struct fallow_config config = {
+		.size = sizeof(config),
+		.provider = board_provider(),
+		.window_base = board_window_base(),
+		.window_size = board_window_size(),
+		.contexts = 1,
+	};
+
+	/* The board's frames are the limit. */
+	(void)memory;
+	if (fallow_init(&heap, &config) != FALLOW_OK ||
+		fallow_add_region(&heap, config.window_base,
+			config.window_size) != FALLOW_OK)
+		return false;
+	fallow_malloc_use(&heap);
+	return true;
+}
+
+bool guest_cells_end(void)
+{
+	return fallow_check(&heap, NULL) == NULL;
+}
