@@ -295,8 +295,10 @@ static void abandoned_freeze(const struct heap *heap, struct page *page)
 		(uint16_t)(page->used - page_hole_blocks(heap, page)));
 }
 
-/* Makes a page in TRANSIT nobody's, in heap->abandoned. */
-static void abandoned_enter(struct heap *heap, struct page *page, bool end)
+/* Makes a page in TRANSIT nobody's, in heap->abandoned; `moved`: not by a sweep,
+ * for which it only comes to the end. */
+static void abandoned_enter(
+	struct heap *heap, struct page *page, bool end, bool moved)
 {
 	struct fl_port_state state = lock_take(&heap->lock);
 	uint32_t count;
@@ -304,6 +306,8 @@ static void abandoned_enter(struct heap *heap, struct page *page, bool end)
 	fl_store_relaxed(&page->owner, OWNER_NONE);
 	abandoned_freeze(heap, page);
 	abandoned_insert(heap, page, end);
+	if (moved)
+		pass_moved(heap, &heap->abandoned_moved);
 	/* Pairs with remote_push(): a free that comes later sees the state, and
 	 * by it the record as it is now. */
 	count = remote_count(page, remote_change(page, REMOTE_ABANDONED));
@@ -325,7 +329,7 @@ static void page_abandon(
 	if (page_empty(heap, page))
 		fl_class_release(heap, page);
 	else
-		abandoned_enter(heap, page, page_free_count(page) == 0);
+		abandoned_enter(heap, page, page_free_count(page) == 0, true);
 }
 
 void fl_class_abandoned_free(
@@ -356,6 +360,8 @@ void fl_class_abandoned_look(
 			remote_change(page, REMOTE_TRANSIT);
 		else if (worth)
 			abandoned_insert(heap, page, false);
+		if (worth)
+			pass_moved(heap, &heap->abandoned_moved);
 	}
 	lock_leave(&heap->lock, state);
 	if (!mine)
@@ -365,24 +371,29 @@ void fl_class_abandoned_look(
 }
 
 /* The first of the class that no sweep of this number has seen: those that have
- * been are at the end, but for a few that became worth adopting since. */
-static struct page *abandoned_unseen(
-	const struct heap *heap, unsigned class, uint32_t number)
+ * been are at the end, but for a few that became worth adopting since.  *missed:
+ * there may be one behind those. */
+static struct page *abandoned_unseen(const struct heap *heap, unsigned class,
+	uint32_t number, bool *missed)
 {
 	struct page *page = heap->abandoned[class];
 	unsigned i;
 
 	for (i = 0; page != NULL && page_seen(page, number); i++) {
 		page = page->next;
-		if (page == heap->abandoned[class] || i == STEP_PAGES)
+		if (page == heap->abandoned[class])
 			return NULL;
+		if (i == STEP_PAGES) {
+			*missed |= pass_missed(heap->abandoned_moved, number);
+			return NULL;
+		}
 		fl_watch_steps(1);
 	}
 	return page;
 }
 
-struct page *fl_class_abandoned_next(
-	struct heap *heap, unsigned class, uint32_t number)
+struct page *fl_class_abandoned_next(struct heap *heap, unsigned class,
+	uint32_t number, bool *missed)
 {
 	struct page *page;
 	struct fl_port_state state;
@@ -390,8 +401,10 @@ struct page *fl_class_abandoned_next(
 	if (fl_load_relaxed(&heap->abandoned[class]) == NULL)
 		return NULL;
 	state = lock_take(&heap->lock);
-	page = abandoned_unseen(heap, class, number);
+	page = abandoned_unseen(heap, class, number, missed);
 	if (page != NULL) {
+		pass_take(&heap->abandoned_pass, &heap->abandoned_moved,
+			number);
 		page->seen = number;
 		abandoned_remove(heap, page);
 		remote_change(page, REMOTE_TRANSIT);
@@ -405,7 +418,7 @@ void fl_class_abandoned_back(struct heap *heap, struct page *page)
 	if (page_empty(heap, page))
 		fl_class_release(heap, page);
 	else
-		abandoned_enter(heap, page, true);
+		abandoned_enter(heap, page, true, false);
 }
 
 /* Any page of the context's in this class; NULL if there is none. */

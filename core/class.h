@@ -63,10 +63,11 @@ bool fl_class_drop(struct heap *heap, struct local *local, struct page *page);
 /* The same for a queued page of this context's, after something has changed. */
 void fl_class_look(struct op *op, struct page *page);
 
-/* Takes an abandoned page that no sweep of this number has seen out of its list,
- * in TRANSIT; NULL if there is none. */
-struct page *fl_class_abandoned_next(
-	struct heap *heap, unsigned class, uint32_t number);
+/* Takes an abandoned page that no sweep of this number has seen out of its
+ * list, in TRANSIT; NULL if none was found: *missed then says if there may be
+ * one all the same. */
+struct page *fl_class_abandoned_next(struct heap *heap, unsigned class,
+	uint32_t number, bool *missed);
 
 /* Puts it back; may release it. */
 void fl_class_abandoned_back(struct heap *heap, struct page *page);

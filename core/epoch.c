@@ -55,7 +55,7 @@ static bool epoch_ends(struct heap *heap, uint64_t now, uint32_t context)
 	fl_store_relaxed(&heap->epoch, heap->epoch + 1);
 	sweeping->owner = context;
 	fl_store_relaxed(&sweeping->began, now);
-	fl_store_relaxed(&sweeping->number, ++heap->sweeps);
+	fl_store_relaxed(&sweeping->number, sweep_number(heap));
 	sweeping->at = 0;
 	fl_floor_begin(heap);
 	return true;

@@ -193,6 +193,9 @@ struct local {
 	/* heap->request as it was last answered, and as it is being answered:
 	 * the same between two. */
 	uint32_t answered, answering;
+	/* The latest sweep that took pages of its lists in turn, and the latest
+	 * that may miss some: see pass_missed(). */
+	uint32_t pass, moved;
 	/* Taken to tell the context of a page, to go offline, to park and to
 	 * unpark, and by whoever sweeps what is parked. */
 	_Alignas(CACHE_LINE_BYTES) struct lock lock;
@@ -361,6 +364,7 @@ struct heap {
 	uint64_t bin_bits; /* bins that are not empty */
 	struct chunk *bins[CHUNK_SLICES + 1];
 	struct page *abandoned[CLASS_COUNT];
+	uint32_t abandoned_pass, abandoned_moved; /* as in struct local */
 	struct area area_locals, area_chunks, area_map, area_records;
 	struct extent *extents;
 	struct heap_counters counters;
@@ -594,6 +598,41 @@ static inline void counter_add(uint64_t *counter, uint64_t n)
 static inline bool page_seen(const struct page *page, uint32_t number)
 {
 	return (int32_t)(page->seen - number) >= 0;
+}
+
+/* Makes the page one that no sweep has seen: it is another context's now, or
+ * another page. */
+static inline void page_unsee(const struct heap *heap, struct page *page)
+{
+	page->seen = fl_load_relaxed(&heap->sweeps) - ((uint32_t)1 << 30);
+}
+
+/*
+ * A sweep takes pages from a list's front and leaves them at its end, so those
+ * that it has not seen lie in front, together.  That is so unless somebody puts
+ * a page there, or another sweep does the same: both note the number of the
+ * latest sweep that this is in the way of.  A sweep that gives up looking behind
+ * pages that it has seen may miss some iff that is its own number, or later.
+ */
+static inline bool pass_missed(uint32_t moved, uint32_t number)
+{
+	return (int32_t)(moved - number) >= 0;
+}
+
+/* A page was put into a list, not by a sweep. */
+static inline void pass_moved(const struct heap *heap, uint32_t *moved)
+{
+	*moved = fl_load_relaxed(&heap->sweeps);
+}
+
+/* The sweep of this number takes a page in its turn.  What a later one takes an
+ * earlier one has no more to see; what an earlier one takes, a later one has. */
+static inline void pass_take(uint32_t *pass, uint32_t *moved, uint32_t number)
+{
+	if (pass_missed(number, *pass))
+		*pass = number;
+	else if (!pass_missed(*moved, *pass))
+		*moved = *pass;
 }
 
 static inline size_t page_slices(const struct page *page)

@@ -59,13 +59,21 @@ void fl_local_account(struct heap *heap, struct page *page)
 }
 
 /* Puts a page into the queue: one with free blocks first, else last. */
-static void queue_insert(
+static void queue_link(
 	const struct heap *heap, struct local *local, struct page *page)
 {
 	page->place = PLACE_QUEUE;
 	page->wake = page_hole_blocks(heap, page);
 	list_insert(&local->queue[page->class], page,
 		page->used == page->formed);
+}
+
+/* The same not by a sweep. */
+static void queue_insert(
+	const struct heap *heap, struct local *local, struct page *page)
+{
+	pass_moved(heap, &local->moved);
+	queue_link(heap, local, page);
 }
 
 /* Makes the page the one its class allocates from. */
@@ -90,6 +98,7 @@ void fl_local_remove(struct local *local, struct page *page)
 void fl_local_join(struct heap *heap, struct local *local, struct page *page)
 {
 	fl_assert(!heap_parked(heap, local->index));
+	page_unsee(heap, page);
 	fl_store_relaxed(&page->owner, local->index |
 			(fl_hole_any(heap, page) ? OWNER_HOLES : 0));
 	remote_change(page, REMOTE_OWNED);
@@ -115,7 +124,8 @@ void fl_local_leave(struct local *local, struct page *page)
  * Puts a page that ran out among the full ones.  Returns false, and takes the
  * blocks in, if others have freed enough of it already.
  */
-static bool full_insert(struct local *local, struct page *page)
+static bool full_insert(
+	const struct heap *heap, struct local *local, struct page *page)
 {
 	uint64_t word = fl_load_relaxed(&page->remote);
 
@@ -134,6 +144,7 @@ static bool full_insert(struct local *local, struct page *page)
 		&page->remote, &word, remote_with(word, REMOTE_FULL)));
 	page->place = PLACE_FULL;
 	page->wake = page->capacity - page_worth(page);
+	pass_moved(heap, &local->moved);
 	list_insert(&local->full[page->class], page, true);
 	return true;
 }
@@ -154,7 +165,7 @@ static bool current_retire(
 		return false;
 	if (page->formed < page->capacity || page_holed(page)) {
 		queue_insert(heap, local, page);
-	} else if (!full_insert(local, page)) {
+	} else if (!full_insert(heap, local, page)) {
 		return false;
 	}
 	local->current[class] = &fl_page_none;
@@ -192,7 +203,7 @@ static void notified_take(
 	if (page->place != PLACE_FULL)
 		return;
 	list_remove(&local->full[page->class], page);
-	if (page->used < page->formed || !full_insert(local, page))
+	if (page->used < page->formed || !full_insert(heap, local, page))
 		queue_insert(heap, local, page);
 }
 
@@ -371,7 +382,7 @@ void fl_local_settle(
 		return;
 	list_remove(&local->full[page->class], page);
 	full_end(page);
-	queue_insert(heap, local, page);
+	queue_link(heap, local, page);
 }
 
 void fl_local_front(

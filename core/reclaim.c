@@ -92,7 +92,7 @@ size_t fl_reclaim(struct op *op, unsigned level)
 	size_t at = 0;
 	unsigned i;
 
-	sweep.number = ++heap->sweeps;
+	sweep.number = sweep_number(heap);
 	sweep.epoch = heap->epoch;
 	fl_store_relaxed(&heap->request_level, level);
 	fl_store_relaxed(&heap->request, sweep.number);
@@ -100,18 +100,19 @@ size_t fl_reclaim(struct op *op, unsigned level)
 	batch_begin(&sweep.batch);
 	fl_floor_reclaim(&sweep);
 	fl_sweep_all(&sweep, &at);
-	/* The rest of pages with many holes. */
-	for (i = 1; i < RECLAIM_PASSES && sweep.cut && !sweep.refused; i++) {
-		sweep.cut = false;
+	/* The rest of pages with many holes, and what moved meanwhile. */
+	for (i = 1; i < RECLAIM_PASSES && (sweep.cut || sweep.missed) &&
+		!sweep.refused; i++) {
+		sweep.cut = sweep.missed = false;
 		at = 0;
 		state = lock_take(&heap->lock);
-		sweep.number = ++heap->sweeps;
+		sweep.number = sweep_number(heap);
 		lock_leave(&heap->lock, state);
 		fl_sweep_all(&sweep, &at);
 	}
-	/* What stays looks as if this epoch's sweep had seen it. */
-	if (sweep.later)
-		heap_changed(heap);
+	/* What stays, and what is freed from here on, looks as if this epoch's
+	 * sweep had seen it. */
+	heap_changed(heap);
 	return sweep.bytes;
 }
 
@@ -189,6 +190,8 @@ bool fl_reclaim_answer(struct op *op)
 	struct heap *heap = op->heap;
 	struct local *local = op->local;
 	bool handed = false;
+	/* What is missed the sweeps of its own will have. */
+	bool missed = false;
 	unsigned i;
 
 	/* One after the other: with each that comes beginning anew, the last
@@ -197,7 +200,8 @@ bool fl_reclaim_answer(struct op *op)
 		local->answering = fl_load_relaxed(&heap->request);
 	for (i = 0; i < STEP_PAGES; i++) {
 		struct page *page = heap_is(heap, FALLOW_CLASS_WINDOW)
-			? fl_sweep_local_next(local, local->answering)
+			? fl_sweep_local_next(
+				local, local->answering, &missed)
 			: NULL;
 
 		if (page == NULL) {

@@ -131,7 +131,7 @@ static void page_purge(struct sweep *sweep, struct page *page, uint64_t only)
 	if (fl_hole_make(heap, page, only, fl_batch_range, &sweep->batch) == 0)
 		sweep->batch.entry_count--;
 	/* There may be more than there was room for. */
-	else if (!batch_has_room(&sweep->batch, 1)) {
+	else if (!batch_goes_on(&sweep->batch, 1)) {
 		sweep->later = true;
 		/* That of a slice always has room. */
 		sweep->cut |= page->slices > 1;
@@ -171,27 +171,34 @@ static void page_sweep(
 	fl_local_settle(heap, local, page);
 }
 
-/* Takes the next page of a list that this sweep has not seen; it is at the
- * list's end then.  NULL if there is none: pages that were seen come to the
- * front again when they are used, but not many. */
-static struct page *list_next(struct page **head, uint32_t number)
+/* Takes the next page of a list of the context's that this sweep has not seen;
+ * it is at the list's end then.  NULL if there is none in front: pages that were
+ * seen come there again when they are used, but as a rule not many. */
+static struct page *list_next(struct local *local, struct page **head,
+	uint32_t number, bool *missed)
 {
 	struct page *page = *head;
 	unsigned i;
 
 	for (i = 0; page != NULL && page_seen(page, number); i++) {
 		page = page->next;
-		if (page == *head || i == STEP_PAGES)
+		if (page == *head)
 			return NULL;
+		if (i == STEP_PAGES) {
+			*missed |= pass_missed(local->moved, number);
+			return NULL;
+		}
 	}
 	if (page == NULL)
 		return NULL;
+	pass_take(&local->pass, &local->moved, number);
 	page->seen = number;
 	fl_store_relaxed(head, page->next);
 	return page;
 }
 
-struct page *fl_sweep_local_next(struct local *local, uint32_t number)
+struct page *fl_sweep_local_next(
+	struct local *local, uint32_t number, bool *missed)
 {
 	unsigned class;
 
@@ -202,9 +209,10 @@ struct page *fl_sweep_local_next(struct local *local, uint32_t number)
 			page->seen = number;
 			return page;
 		}
-		page = list_next(&local->queue[class], number);
+		page = list_next(local, &local->queue[class], number, missed);
 		if (page == NULL)
-			page = list_next(&local->full[class], number);
+			page = list_next(
+				local, &local->full[class], number, missed);
 		if (page != NULL)
 			return page;
 	}
@@ -225,7 +233,8 @@ static bool local_step(
 
 		if (!batch_has_room(&sweep->batch, SLICE_RANGES))
 			return true;
-		page = fl_sweep_local_next(local, sweep->number);
+		page = fl_sweep_local_next(
+			local, sweep->number, &sweep->missed);
 		if (page == NULL)
 			return false;
 		sweep->budget--;
@@ -262,6 +271,9 @@ static bool parked_step(struct sweep *sweep, struct local *local)
 	bool more = parked_open(fl_load_relaxed(&heap->parked[local->index])) &&
 		local_step(sweep, local, 1);
 
+	/* What the context does afterwards is not of this epoch's sweep. */
+	local->swept = sweep->level == LEVEL_SWEEP ? sweep->epoch
+						   : local->swept;
 	lock_leave(&local->lock, state);
 	return more;
 }
@@ -288,7 +300,7 @@ static bool abandoned_step(struct sweep *sweep, unsigned class)
 	struct op *op = sweep->op;
 	struct heap *heap = op->heap;
 	struct page *page = fl_class_abandoned_next(
-		heap, class, sweep->number);
+		heap, class, sweep->number, &sweep->missed);
 
 	if (page == NULL)
 		return false;
@@ -405,6 +417,7 @@ void fl_sweep_all(struct sweep *sweep, size_t *at)
 	/* A page may go after it was given back: its slices come next. */
 	fl_sweep_give(sweep);
 	sweep_slices(sweep, at);
+	sweep->later |= sweep->missed;
 }
 
 /* The pages that were passed by, before it is said that nothing is left. */
@@ -414,7 +427,7 @@ static void sweep_skipped(struct sweep *sweep)
 	struct fl_port_state state = lock_take(&heap->lock);
 	size_t end = heap->chunk_count * CHUNK_SLICES;
 
-	sweep->number = ++heap->sweeps;
+	sweep->number = sweep_number(heap);
 	lock_leave(&heap->lock, state);
 	sweep->thorough = true;
 	fl_sweep_all(sweep, &end);

@@ -22,6 +22,7 @@ struct sweep {
 	bool later;      /* something was left that a later sweep can have */
 	bool skipped;    /* pages were */
 	bool cut;        /* a page had more than the batch had room for */
+	bool missed;     /* a page may not have been looked at */
 	bool walk;       /* none is, for the last time it was too many */
 	struct batch batch;
 };
@@ -36,14 +37,22 @@ void fl_sweep_all(struct sweep *sweep, size_t *at);
 void fl_sweep_give(struct sweep *sweep);
 
 /* The next page of a context that no sweep of this number has seen; NULL if
- * there is none. */
-struct page *fl_sweep_local_next(struct local *local, uint32_t number);
+ * none was found: *missed then says if there may be one all the same. */
+struct page *fl_sweep_local_next(
+	struct local *local, uint32_t number, bool *missed);
 
 /* Gives the memory of all free slices back: the heap's end.  Returns the
  * bytes. */
 size_t fl_sweep_slices(struct op *op);
 
 #pragma GCC visibility pop
+
+/* The number of a sweep that begins.  Under heap->lock. */
+static inline uint32_t sweep_number(struct heap *heap)
+{
+	fl_store_relaxed(&heap->sweeps, heap->sweeps + 1);
+	return heap->sweeps;
+}
 
 /* Lets handlers in; afterwards everything is to be read again. */
 static inline void sweep_pause(struct op *op)

@@ -97,11 +97,17 @@ static inline void crowd_add(struct crowd *crowd, size_t size)
 	crowd->blocks[crowd->count++].size = size;
 }
 
-/* Frees a block; the last one takes its place. */
+/* Forgets a block; the last one takes its place. */
+static inline void crowd_drop(struct crowd *crowd, size_t i)
+{
+	crowd->blocks[i] = crowd->blocks[--crowd->count];
+}
+
+/* Frees it too. */
 static inline void crowd_free(struct crowd *crowd, size_t i)
 {
 	fallow_free(&crowd->rig->heap, crowd->blocks[i].base);
-	crowd->blocks[i] = crowd->blocks[--crowd->count];
+	crowd_drop(crowd, i);
 }
 
 /* Bytes of the granules that a block lies in. */

@@ -311,6 +311,61 @@ static void test_sweep_freed_in_transit(void)
 	fake_end(fake);
 }
 
+/* Sweeps as one context until nothing is left. */
+static void drain_as(struct fake *fake, unsigned context)
+{
+	unsigned n;
+
+	for (n = 0; n < 10 && sweep_as(fake, context) != 0; n++)
+		fake->rig->sim.ticks += TICKS;
+	CHECK(n < 10);
+}
+
+/* A page that another's sweep has seen in this epoch, that a context has used
+ * since: in each of the ways that it can come to it. */
+enum seen_by {
+	SEEN_ABANDONED, /* the context adopts it */
+	SEEN_PARKED,    /* it was parked meanwhile */
+	SEEN_RECLAIM,   /* it was its own reclaim */
+	SEEN_WAYS,
+};
+
+static void seen_run(enum seen_by way)
+{
+	struct fake *fake = clock_begin(3, FALLOW_FLOOR_NONE);
+	unsigned user = way == SEEN_ABANDONED ? 2 : 0;
+	void *blocks[64];
+
+	for (unsigned i = 0; i < 64; i++)
+		blocks[i] = alloc_as(fake, 0, 1024);
+	drain_as(fake, 1);
+	free_as(fake, 0, blocks[63]);
+	if (way == SEEN_ABANDONED)
+		offline_as(fake, 0);
+	if (way == SEEN_PARKED)
+		park_as(fake, 0);
+	fake->rig->sim.ticks += TICKS;
+	sweep_as(fake, 1);
+	if (way == SEEN_RECLAIM)
+		reclaim_as(fake, 0, FALLOW_RECLAIM_FLOOR);
+	/* Takes the page, or takes it into use again. */
+	blocks[63] = alloc_as(fake, user, 1024);
+	for (unsigned i = 1; i < 64; i++)
+		free_as(fake, user, blocks[i]);
+	drain_as(fake, user);
+	CHECK_EQUAL(committed(fake), GRANULE_BYTES);
+	if (test_failures() > 0)
+		test_printf("\n    way %u", way);
+	free_as(fake, 0, blocks[0]);
+	fake_end(fake);
+}
+
+static void test_epoch_used_since_it_was_seen(void)
+{
+	for (unsigned way = 0; way < SEEN_WAYS; way++)
+		seen_run(way);
+}
+
 const struct test tests[] = {
 	{ "sweep_eight_without_a_clock", test_sweep_eight_without_a_clock },
 	{ "sweep_owner_rests", test_sweep_owner_rests },
@@ -322,5 +377,7 @@ const struct test tests[] = {
 	{ "sweep_asked_meanwhile", test_sweep_asked_meanwhile },
 	{ "sweep_owner_offline", test_sweep_owner_offline },
 	{ "sweep_freed_in_transit", test_sweep_freed_in_transit },
+	{ "epoch_used_since_it_was_seen",
+		test_epoch_used_since_it_was_seen },
 	{ NULL, NULL },
 };

@@ -541,6 +541,90 @@ static void test_sweep_then_no_memory(void)
 	crowd_end(&crowd);
 }
 
+/* Pages that a sweep has seen come in front of those that it has not, while it
+ * is giving memory back. */
+static struct {
+	struct rig *rig;
+	struct crowd *crowd;
+	unsigned moved;
+} front;
+
+static bool front_has(const struct page *page)
+{
+	const struct heap *heap = white_heap(front.rig);
+
+	return page != NULL && page->seen == heap->sweeps;
+}
+
+/* Those of a context's queue: the owner's search does it. */
+static void front_queue(struct sim *sim, enum sim_call call)
+{
+	struct heap *heap = white_heap(front.rig);
+	struct op op;
+
+	(void)sim;
+	if (call != SIM_DECOMMIT || front.moved > 0)
+		return;
+	op = white_op(front.rig, 0);
+	for (size_t i = 0; i < front.crowd->count; i++) {
+		struct page *page = white_page(
+			front.rig, front.crowd->blocks[i].base);
+
+		if (!front_has(page) || page->place != PLACE_QUEUE)
+			continue;
+		fl_local_front(heap, op.local, page);
+		front.moved++;
+	}
+	op_drop(&op);
+}
+
+/* Those that are nobody's: frees that make an eighth free do it. */
+static void front_abandoned(struct sim *sim, enum sim_call call)
+{
+	(void)sim;
+	if (call != SIM_DECOMMIT || front.moved++ > 0)
+		return;
+	for (size_t i = front.crowd->count; i > 0; i--) {
+		struct page *page = white_page(
+			front.rig, front.crowd->blocks[i - 1].base);
+
+		if (!front_has(page) ||
+			crowd_place(front.crowd, i - 1) >= 8 * KIB)
+			continue;
+		white_free(front.rig, 1, front.crowd->blocks[i - 1].base);
+		crowd_drop(front.crowd, i - 1);
+	}
+}
+
+/* Who may have missed a page for that looks again. */
+static void test_reclaim_misses_none(void)
+{
+	for (unsigned abandoned = 0; abandoned < 2; abandoned++) {
+		struct rig *rig = clock_begin(
+			FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
+		struct crowd crowd = crowd_begin(rig, 64 * 64);
+
+		/* Of each page its first half is left, but for one block. */
+		for (size_t i = 0; i < 64 * 64; i++)
+			crowd_add(&crowd, KIB);
+		for (size_t i = crowd.count; i > 0; i--)
+			if (crowd_place(&crowd, i - 1) >= 32 * KIB ||
+				crowd_place(&crowd, i - 1) == 9 * KIB)
+				crowd_free(&crowd, i - 1);
+		if (abandoned)
+			fallow_offline(&rig->heap);
+		front.rig = rig;
+		front.crowd = &crowd;
+		front.moved = 0;
+		rig->sim.during = abandoned ? front_abandoned : front_queue;
+		fallow_reclaim(&rig->heap, FALLOW_RECLAIM_FLOOR);
+		rig->sim.during = NULL;
+		CHECK(front.moved > 0);
+		CHECK(committed(rig) <= crowd_bound(&crowd) + GRANULE_BYTES);
+		crowd_end(&crowd);
+	}
+}
+
 const struct test tests[] = {
 	{ "sweep_fresh", test_sweep_fresh },
 	{ "sweep_churn", test_sweep_churn },
@@ -562,5 +646,6 @@ const struct test tests[] = {
 	{ "sweep_full_page_serves", test_sweep_full_page_serves },
 	{ "sweep_abandoned", test_sweep_abandoned },
 	{ "sweep_then_no_memory", test_sweep_then_no_memory },
+	{ "reclaim_misses_none", test_reclaim_misses_none },
 	{ NULL, NULL },
 };
