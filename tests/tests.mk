@@ -18,6 +18,9 @@
 #   NAME_MEMS     the memories it runs with (default: GUEST_MEMS)
 #   NAME_CPUS     the numbers of CPUs, each with each of the memories (default:
 #                 CPUS); they run in parallel, each a thread of the host's
+#                 (but see TURNS); the second number is that of the machines
+#                 and CPU models which are not the board's own
+#   NAME_MACHINES `none`: not on those machines
 #   NAME_SECONDS  after which it is killed and has failed (default: 120)
 #   NAME_LIB      `bare` links the archives without assertions
 #   NAME_CONTEXTS other context models in which it runs, as NAME-single and so
@@ -32,26 +35,35 @@ virt_MODELS := cortex-a72
 virt_MACHINES := virt,gic-version=3 virt,virtualization=on
 replay_LIB := bare
 cpus_MEMS := 64M
-cpus_CPUS := 1 2 4 8
+cpus_CPUS := 1 8 2 4
 cpus_SECONDS := 600
 board_x86_64_CPUS := 1 4
 board_aarch64_CPUS := 1 4
 shootdown_MEMS := 64M
-shootdown_CPUS := 1 2 4
+shootdown_CPUS := 1 4 2
 shootdown_SECONDS := 600
 bbm_aarch64_MEMS := 64M
-bbm_aarch64_CPUS := 1 2 4
+bbm_aarch64_CPUS := 1 4
+bbm_aarch64_MACHINES := none
 bbm_aarch64_SECONDS := 600
 shootdown_x86_64_MEMS := 64M
-shootdown_x86_64_CPUS := 1 2 4
+shootdown_x86_64_CPUS := 1 4 2
 shootdown_x86_64_SECONDS := 600
 nmi_MEMS := 64M
-nmi_CPUS := 1 2 4
+nmi_CPUS := 1 4 2
 nmi_SECONDS := 600
 storm_MEMS := 16M
 storm_CPUS := 1 2 4
 storm_SECONDS := 600
 storm-preempt_SECONDS := 600
+# Images whose CPUs take turns in one thread where they are more than the host
+# has: mostly they wait for each other, and a thread that waits keeps the host
+# from the one it waits for, for milliseconds each time (aarch64's YIELD does
+# nothing in QEMU then).  In turns who waits gives up its own at once.  With two
+# CPUs, with more on a larger host, and in `soak` they do run in parallel.
+TURNS = cpus shootdown shootdown_x86_64 nmi preempt \
+	$(addprefix preempt-,$(preempt_CONTEXTS))
+HOST_CPUS := $(shell seq $$(nproc 2>/dev/null || echo 2))
 # Other context models that an image runs in, each with the first of the
 # memories.
 MODEL_IMAGES := heap models preempt storm bench_hot
@@ -59,7 +71,7 @@ heap_CONTEXTS := single preempt thread
 models_MEMS := 64M
 models_CONTEXTS := single preempt thread
 preempt_MEMS := 32M
-preempt_CPUS := 1 2 4
+preempt_CPUS := 1 4 2
 preempt_CONTEXTS := preempt thread
 storm_CONTEXTS := preempt
 # What counts instructions.
@@ -243,8 +255,11 @@ images: $(IMAGES) ## all images of both boards
 # Instructions are counted: with them as the clock, a run repeats exactly.
 ICOUNT := -icount shift=0
 
-# $(call qemu,BOARD,IMAGE,MEM,CPU MODEL,CPUS,MACHINE): the command that boots it.
-qemu = $($(1)_QEMU) $(if $(6),-M $(6)) -m $(3) $(if $(4),-cpu $(4)) -smp $(or $(5),$(CPUS)) \
+# $(call turns,IMAGE,CPUS): `single`, or nothing.
+turns = $(if $(filter $(TURNS),$(1)),$(if $(filter $(HOST_CPUS),$(2)),,single))
+# $(call qemu,BOARD,IMAGE,MEM,CPU MODEL,CPUS,MACHINE,THREAD): the command that
+# boots it.
+qemu = $(if $(7),$(subst -accel tcg,-accel tcg$(comma)thread=$(7),$($(1)_QEMU)),$($(1)_QEMU)) $(if $(6),-M $(6)) -m $(3) $(if $(4),-cpu $(4)) -smp $(or $(5),$(CPUS)) \
 	$(if $(filter $(COUNTED) $(addsuffix -%,$(COUNTED)),$(2)),$(ICOUNT)) \
 	$(if $(filter 1,$(GDB)),-s -S) -kernel $(BUILD)/$(1)/$(2).elf
 
@@ -274,25 +289,31 @@ EXPECT_JOBS = $(foreach p,$(basename $(EXPECT_SRCS)), \
 	make program FLAVOUR=host-gcc PROGRAM=$(notdir $(p)),s, \
 	$(p).expected,$(BUILD)/host-gcc/$(p)))
 
-# $(call guest_job,BOARD,IMAGE,MEM,CPU MODEL,CPUS,MACHINE)
+# $(call guest_job,BOARD,IMAGE,MEM,CPU MODEL,CPUS,MACHINE,THREAD)
 guest_job = $(call job,guest,$(1) $(2) $(3) $(4) \
-	$(if $(filter-out 1,$(5)),x$(5)) $(6), \
+	$(if $(filter-out 1,$(5)),x$(5)) $(6) $(if $(7),thread=$(7)), \
 	$(or $($(2)_SECONDS),120), \
 	make guest BOARD=$(1) IMAGE=$(2) MEM=$(3) $(if $(4),MODEL_CPU=$(4)) \
-	CPUS=$(5) $(if $(6),MACHINE=$(6)),$($(1)_MAP_STATUS),, \
-	$(call qemu,$(1),$(2),$(3),$(4),$(5),$(6)))
+	CPUS=$(5) $(if $(6),MACHINE=$(6)) $(if $(7),THREAD=$(7)), \
+	$($(1)_MAP_STATUS),,$(call qemu,$(1),$(2),$(3),$(4),$(5),$(6),$(7)))
+# $(call test_job,BOARD,IMAGE,MEM,CPU MODEL,CPUS,MACHINE): as in `make test`
+test_job = $(call guest_job,$(1),$(2),$(3),$(4),$(5),$(6),$(call turns,$(2),$(5)))
 mems_of = $(or $($(1)_MEMS),$(GUEST_MEMS))
 cpus_of = $(or $($(1)_CPUS),$(CPUS))
-GUEST_JOBS = $(foreach b,$(BOARDS), \
-	$(foreach n,$(filter-out replay fault returns,$(call guests_of,$($(b)_ARCH))), \
-	$(foreach p,$(call cpus_of,$(n)), \
-	$(foreach m,$(call mems_of,$(n)),$(call guest_job,$(b),$(n),$(m),,$(p)))) \
+first_mem = $(firstword $(call mems_of,$(1)))
+variant_cpus = $(or $(word 2,$(call cpus_of,$(1))),$(call cpus_of,$(1)))
+# $(call machines_of,BOARD,IMAGE): those that are not the board's own
+machines_of = $(if $($(2)_CPUS),$(if $(filter $(2),$(COUNTED))$($(2)_MACHINES),,$($(1)_MACHINES)))
+test_guests = $(filter-out replay fault returns,$(call guests_of,$($(1)_ARCH)))
+GUEST_JOBS = $(foreach b,$(BOARDS),$(foreach n,$(call test_guests,$(b)), \
+	$(foreach p,$(call cpus_of,$(n)),$(foreach m,$(call mems_of,$(n)), \
+		$(call test_job,$(b),$(n),$(m),,$(p)))) \
 	$(foreach c,$($(b)_MODELS), \
-		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),$(c),$(lastword $(call cpus_of,$(n))))) \
-	$(foreach x,$(if $($(n)_CPUS),$(if $(filter $(n),$(COUNTED)),,$($(b)_MACHINES))), \
-		$(call guest_job,$(b),$(n),$(firstword $(call mems_of,$(n))),,$(lastword $(call cpus_of,$(n))),$(x))) \
+		$(call test_job,$(b),$(n),$(call first_mem,$(n)),$(c),$(call variant_cpus,$(n)))) \
+	$(foreach x,$(call machines_of,$(b),$(n)), \
+		$(call test_job,$(b),$(n),$(call first_mem,$(n)),,$(call variant_cpus,$(n)),$(x))) \
 	$(foreach m,$(call models_of,$(n)),$(foreach p,$(call cpus_of,$(n)), \
-		$(call guest_job,$(b),$(n)-$(m),$(firstword $(call mems_of,$(n))),,$(p))))))
+		$(call test_job,$(b),$(n)-$(m),$(call first_mem,$(n)),,$(p))))))
 
 # Machines that a board must refuse, and faults that it must report.
 BOOT_JOBS = $(foreach b,$(BOARDS),$(call job,program,$(b) boots,300, \
@@ -401,7 +422,8 @@ guests: images ## the images of both boards alone
 # Storms, long, one after the other.  BOARD=host is those of threads.
 SOAK_BOARDS = $(if $(filter file,$(origin BOARD)),host $(BOARDS),$(BOARD))
 SOAK_NEEDS = $(filter $(foreach b,$(SOAK_BOARDS),$(BUILD)/$(b)/%), \
-	$(foreach b,$(BOARDS),$(SOAK_IMAGES:%=$(BUILD)/$(b)/%.elf))) \
+	$(foreach b,$(BOARDS),$(patsubst %,$(BUILD)/$(b)/%.elf, \
+	$(SOAK_IMAGES) $(call soak_others,$(b))))) \
 	$(if $(filter host,$(SOAK_BOARDS)),$(SOAK_PROGRAMS))
 SOAK_CPUS = $(if $(filter file,$(origin CPUS)),$(storm_CPUS),$(CPUS))
 SOAK_PROGRAMS = $(foreach f,host-gcc host-tsan,$(filter %/stress/storm,$($(f)_PROGRAMS)))
@@ -409,13 +431,22 @@ SOAK_IMAGES = storm $(addprefix storm-,$(storm_CONTEXTS))
 # $(call soak_jobs,BOARD,CPUS)
 soak_jobs = $(foreach i,$(SOAK_IMAGES), \
 	$(call guest_job,$(1),$(i),$(or $(MEM),16M),$(MODEL_CPU),$(2)))
+# The other images that have several CPUs, with each number of them on each CPU
+# model and machine, and in parallel: `make test` has fewer of the combinations.
+soak_others = $(foreach n,$(filter-out $(COUNTED) storm,$(call test_guests,$(1))), \
+	$(if $($(n)_CPUS),$(n)))
+soak_cpus = $(if $(filter file,$(origin CPUS)),$($(1)_CPUS),$(filter $(CPUS),$($(1)_CPUS)))
+soak_machines = $(foreach n,$(call soak_others,$(1)),$(foreach p,$(call soak_cpus,$(n)), \
+	$(foreach c,own $($(1)_MODELS),$(foreach x,own $($(1)_MACHINES), \
+	$(call guest_job,$(1),$(n),$(call first_mem,$(n)),$(c:own=),$(p),$(x:own=),multi)))))
 SOAK_JOBS = $(if $(filter host,$(SOAK_BOARDS)),$(foreach f,host-gcc host-tsan, \
 	$(call program_job,$(f),$(filter $(BUILD)/$(f)/%,$(SOAK_PROGRAMS))))) \
 	$(foreach b,$(filter-out host,$(SOAK_BOARDS)), \
-	$(foreach p,$(SOAK_CPUS),$(call soak_jobs,$(b),$(p))))
+	$(foreach p,$(SOAK_CPUS),$(call soak_jobs,$(b),$(p))) \
+	$(call soak_machines,$(b)))
 
 .PHONY: soak
-soak: $(SOAK_NEEDS) ## storms, SECONDS=60 each; BOARD=host|q35|virt CPUS= MEM=
+soak: $(SOAK_NEEDS) ## storms, SECONDS=60 each, and all machines; BOARD=host|q35|virt CPUS= MEM=
 	$(file >$(BUILD)/soak.plan,$(SOAK_JOBS))
 	@TEST='$(TEST)' SEED='$(SEED)' SECONDS='$(or $(SECONDS),60)' \
 		tests/run each $(BUILD)/soak.plan
@@ -428,8 +459,8 @@ program: $(PROGRAM_PATH) ## one program: PROGRAM=test_frames FLAVOUR=host-gcc
 	$($(FLAVOUR)_RUN) $(PROGRAM_PATH)
 
 .PHONY: guest
-guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= MACHINE= GDB=1
-	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU),$(CPUS),$(MACHINE)))
+guest: $(BUILD)/$(BOARD)/$(IMAGE).elf ## one image: IMAGE=heap BOARD= MEM= CPUS= MACHINE= THREAD=single GDB=1
+	$(file >$(BUILD)/one.plan,$(call guest_job,$(BOARD),$(IMAGE),$(or $(MEM),64M),$(MODEL_CPU),$(CPUS),$(MACHINE),$(THREAD)))
 	@TEST='$(TEST)' SEED='$(SEED)' SECONDS='$(SECONDS)' \
 		tests/run one $(BUILD)/one.plan
 
