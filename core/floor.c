@@ -94,9 +94,12 @@ static size_t page_piece(
 static size_t slice_piece(const struct heap *heap, const struct chunk *chunk,
 	unsigned slice, uint32_t *age)
 {
-	*age = slice_age(heap, chunk, slice);
-	if (fl_chunk_claimable(heap, chunk) >> slice & 1)
+	*age = 0;
+	/* The stamp of a slice in use is written without the heap's lock. */
+	if (fl_chunk_claimable(heap, chunk) >> slice & 1) {
+		*age = slice_age(heap, chunk, slice);
 		return bits_count(chunk->populated[slice]);
+	}
 	if (chunk->heads >> slice & 1)
 		return page_piece(heap, &chunk->records[slice], age);
 	return 0;
