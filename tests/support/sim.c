@@ -7,10 +7,11 @@
  * it is in progress, which is how two calls that overlap are seen.  A call
  * goes through three steps: its promises are checked and its granules become
  * BUSY; the test's `during` runs, without the sim's lock; the call is refused,
- * or takes effect.
+ * or takes effect.  What takes memory away does that first: real memory may be
+ * gone at any time in the call, and if it were there until its end, or went
+ * some time later, nobody would see that it is still used.
  *
- * Class window: memory that is taken away becomes inaccessible at once, and
- * what is committed again reads as zero or is full of SIM_DIRT, so that no
+ * Class window: memory that is taken away becomes inaccessible, and what is committed again reads as zero or is full of SIM_DIRT, so that no
  * byte survives by luck.  Class direct: the same, stricter than a real one,
  * where memory that was released stays mapped; what reserve() returns is
  * always dirty.  Class flat: the arena is accessible; the bytes outside of the
@@ -306,8 +307,8 @@ static bool range_refused(struct sim *sim, uintptr_t base, size_t size)
 	return false;
 }
 
-/* Takes one busy range away, or refuses to. */
-static void range_finish(struct sim *sim, struct fallow_range *range)
+/* Takes the memory of a busy range away, or refuses to; it stays busy. */
+static void range_take(struct sim *sim, struct fallow_range *range)
 {
 	bool refused;
 
@@ -317,6 +318,13 @@ static void range_finish(struct sim *sim, struct fallow_range *range)
 	range->result = refused ? FALLOW_RANGE_REFUSED : FALLOW_RANGE_DONE;
 	if (!refused)
 		memory_vanish(range->base, range->size);
+}
+
+/* Puts down what has become of it. */
+static void range_finish(struct sim *sim, const struct fallow_range *range)
+{
+	bool refused = range->result != FALLOW_RANGE_DONE;
+
 	sim_take(sim);
 	granules_set(sim, range->base, range->size,
 		refused ? GRANULE_COMMITTED : GRANULE_NONE);
@@ -338,16 +346,18 @@ static void sim_decommit(void *ctx, struct fallow_range *ranges, size_t n)
 		sim_leave(sim);
 		return;
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		begun[i] = range_begin(sim, SIM_DECOMMIT, ranges[i].base,
 			ranges[i].size, GRANULE_COMMITTED);
-	call_during(sim, SIM_DECOMMIT, 0);
-	for (size_t i = 0; i < n; i++) {
 		if (begun[i])
-			range_finish(sim, &ranges[i]);
+			range_take(sim, &ranges[i]);
 		else
 			ranges[i].result = FALLOW_RANGE_REFUSED;
 	}
+	call_during(sim, SIM_DECOMMIT, 0);
+	for (size_t i = 0; i < n; i++)
+		if (begun[i])
+			range_finish(sim, &ranges[i]);
 }
 
 /* Returns the first run of `size` bytes, aligned, in state NONE; or 0. */
@@ -404,8 +414,8 @@ static void sim_release(void *ctx, uintptr_t base, size_t size)
 	call_begin(sim, SIM_RELEASE, base, size);
 	if (!range_begin(sim, SIM_RELEASE, base, size, GRANULE_COMMITTED))
 		return;
-	call_during(sim, SIM_RELEASE, 0);
 	memory_vanish(base, size);
+	call_during(sim, SIM_RELEASE, 0);
 	sim_take(sim);
 	granules_set(sim, base, size, GRANULE_NONE);
 	sim->committed -= size;
@@ -428,7 +438,6 @@ static void sim_discard(void *ctx, struct fallow_range *ranges, size_t n)
 	struct sim *sim = ctx;
 
 	call_begin(sim, SIM_DISCARD, (uintptr_t)ranges, n);
-	call_during(sim, SIM_DISCARD, 0);
 	for (size_t i = 0; i < n; i++) {
 		struct fallow_range *range = &ranges[i];
 		bool inside;
@@ -446,6 +455,7 @@ static void sim_discard(void *ctx, struct fallow_range *ranges, size_t n)
 			range->result = FALLOW_RANGE_DONE;
 		}
 	}
+	call_during(sim, SIM_DISCARD, 0);
 }
 
 static uint64_t sim_now(void *ctx)

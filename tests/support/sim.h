@@ -74,7 +74,9 @@ struct sim {
 	unsigned dirty_rate;
 	/* What the clock shows: see sim_clock(). */
 	uint64_t ticks;
-	/* Runs inside each call, after the checks and before any effect. */
+	/* Runs inside each call, after the checks and before anything appears;
+	 * what is to go is gone already, discarded memory is poisoned: whoever
+	 * still uses it in the middle of the call is seen. */
 	void (*during)(struct sim *sim, enum sim_call call);
 	void *during_arg;
 	/* While it runs: the base of a commit's range, else 0. */

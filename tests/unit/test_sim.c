@@ -234,6 +234,54 @@ static void test_sim_gone_memory_faults(void)
 	sim_end(&sim);
 }
 
+static uintptr_t during_addr;
+static bool during_faults;
+static unsigned during_byte;
+
+/* What is seen in the middle of a call that takes memory away. */
+static void look_inside(struct sim *inside, enum sim_call call)
+{
+	if (call == SIM_DISCARD)
+		during_byte = *(volatile unsigned char *)during_addr;
+	else
+		during_faults = faults(during_addr);
+	(void)inside;
+}
+
+/* Memory is gone before the call that takes it away is over, and what was only
+ * discarded is poisoned then; what is refused is neither. */
+static void test_sim_takes_away_first(void)
+{
+	struct fallow_range range = { .size = G };
+
+	sim_begin(&sim, FALLOW_CLASS_WINDOW, 16 * MIB);
+	during_addr = sim.base;
+	CHECK(commit(sim.base, 2 * G));
+	sim.during = look_inside;
+	sim.refuse_range = 1;
+	CHECK_EQUAL(decommit(sim.base, G), FALLOW_RANGE_REFUSED);
+	CHECK(!during_faults);
+	CHECK_EQUAL(decommit(sim.base, 2 * G), FALLOW_RANGE_DONE);
+	CHECK(during_faults);
+	sim_end(&sim);
+	sim_begin(&sim, FALLOW_CLASS_DIRECT, 16 * MIB);
+	during_addr = sim.provider.reserve(&sim, G, G);
+	sim.during = look_inside;
+	during_faults = false;
+	sim.provider.release(&sim, during_addr, G);
+	CHECK(during_faults);
+	sim_end(&sim);
+	sim_begin(&sim, FALLOW_CLASS_FLAT, 16 * MIB);
+	during_addr = sim_region(&sim, 0, MIB);
+	*(volatile unsigned char *)during_addr = 0x11;
+	sim.during = look_inside;
+	range.base = during_addr;
+	sim.provider.discard(&sim, &range, 1);
+	CHECK_EQUAL(range.result, FALLOW_RANGE_DONE);
+	CHECK_EQUAL(during_byte, SIM_DIRT);
+	sim_end(&sim);
+}
+
 static void test_sim_large_mappings(void)
 {
 	unsigned result;
@@ -259,6 +307,7 @@ const struct test tests[] = {
 	{ "sim_sees_calls_at_once", test_sim_sees_calls_at_once },
 	{ "sim_direct", test_sim_direct },
 	{ "sim_gone_memory_faults", test_sim_gone_memory_faults },
+	{ "sim_takes_away_first", test_sim_takes_away_first },
 	{ "sim_large_mappings", test_sim_large_mappings },
 	{ NULL, NULL },
 };
