@@ -412,6 +412,11 @@ static bool heap_storm(const char *name, size_t memory)
 		return false;
 	CHECK(storm.counts.nulls > 0);
 	CHECK(storm.counts.handlers > 0);
+	CHECK(storm.counts.sweeps > 0);
+	CHECK(storm.counts.reclaims > 0);
+	CHECK(storm.counts.parks > 0);
+	if (provider.provider_class == FALLOW_CLASS_WINDOW)
+		CHECK(storm.counts.holed > 0);
 	fallow_fini(&heap);
 	return true;
 }

@@ -325,6 +325,11 @@ static void storm_threads(
 		return;
 	CHECK(storm.counts.nulls > 0);
 	CHECK(storm.counts.handlers > 0);
+	CHECK(storm.counts.sweeps > 0);
+	CHECK(storm.counts.reclaims > 0);
+	CHECK(storm.counts.parks > 0);
+	if (provider_class == FALLOW_CLASS_WINDOW)
+		CHECK(storm.counts.holed > 0);
 	rig_end_now(rig, true);
 }
 

@@ -193,6 +193,7 @@ static void compare(struct storm *storm)
 	if (host->resume_others)
 		host->resume_others();
 	storm->counts.checks++;
+	storm->counts.holed += now.holes > 0;
 	storm->counts.remote_frees = now.remote_frees;
 	storm->counts.abandoned = now.abandoned;
 	storm->counts.adopted = now.adopted;
@@ -284,6 +285,8 @@ static bool round_end(struct storm_agent *worker)
 	/* Worker 0 changes it as soon as all have met. */
 	bool empty = storm->phase == STORM_EMPTY;
 
+	if (storm->counts.rounds % 2 == 0)
+		storm_give_back(worker);
 	timer_set(worker, false);
 	storm_settle(worker);
 	oracle_verify(&worker->oracle);

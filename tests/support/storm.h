@@ -178,11 +178,12 @@ struct storm_agent {
 };
 
 struct storm_counts {
-	uint64_t rounds, checks;
+	/* Checks, and those that found holes. */
+	uint64_t rounds, checks, holed;
 	uint64_t operations, nulls, passed;
 	/* Runs of handlers; those that interrupted a call into the heap. */
 	uint64_t handlers, within;
-	uint64_t collects, sweeps, offlines, parks, pressures;
+	uint64_t collects, sweeps, reclaims, offlines, parks, pressures;
 	/* Blocks freed later, of these in NMIs; blocks out of tokens. */
 	uint64_t deferred, nmis, tokens;
 	/* Of the heap. */

@@ -110,19 +110,21 @@ void storm_sum(struct storm *storm)
 		counts->within += agent->within;
 	}
 	counts->operations +=
-		counts->collects + counts->sweeps + counts->offlines +
-		counts->parks;
+		counts->collects + counts->sweeps + counts->reclaims +
+		counts->offlines + counts->parks;
 }
 
 void storm_print(const struct storm *storm, const char *name)
 {
 	const struct storm_counts *counts = &storm->counts;
 
-	test_printf("\nnote: %s: %llu rounds, %llu checks, %llu operations, "
+	test_printf("\nnote: %s: %llu rounds, %llu checks (%llu with holes), "
+		    "%llu operations, "
 		    "%llu NULL, %llu passed on, %llu remote frees, "
 		    "%llu abandoned, %llu adopted, ",
 		name, (unsigned long long)counts->rounds,
 		(unsigned long long)counts->checks,
+		(unsigned long long)counts->holed,
 		(unsigned long long)counts->operations,
 		(unsigned long long)counts->nulls,
 		(unsigned long long)counts->passed,
@@ -130,7 +132,7 @@ void storm_print(const struct storm *storm, const char *name)
 		(unsigned long long)counts->abandoned,
 		(unsigned long long)counts->adopted);
 	test_printf("%llu handler runs (%llu inside a call), %llu collects, "
-		    "%llu sweeps, %llu offline, %llu parked, "
+		    "%llu sweeps, %llu reclaims, %llu offline, %llu parked, "
 		    "%llu under pressure, "
 		    "%llu deferred (%llu in an NMI), %llu out of tokens, "
 		    "%llu of the reserve\n",
@@ -138,6 +140,7 @@ void storm_print(const struct storm *storm, const char *name)
 		(unsigned long long)counts->within,
 		(unsigned long long)counts->collects,
 		(unsigned long long)counts->sweeps,
+		(unsigned long long)counts->reclaims,
 		(unsigned long long)counts->offlines,
 		(unsigned long long)counts->parks,
 		(unsigned long long)counts->pressures,

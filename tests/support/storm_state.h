@@ -59,6 +59,10 @@ void storm_settle(struct storm_agent *worker);
 void storm_offline(struct storm_agent *agent);
 void storm_collect(struct storm_agent *agent);
 
+/* Sweeps, parks and reclaims: at the end of some rounds, so that each has been
+ * done, and the heap is looked at with holes in it, however short they were. */
+void storm_give_back(struct storm_agent *worker);
+
 /* If a check of the agent failed, says where and ends the storm. */
 void storm_judge(struct storm_agent *agent);
 

@@ -177,7 +177,7 @@ static void reclaim(struct storm_agent *agent)
 	enum fallow_reclaim_level level = FALLOW_RECLAIM_HOLD +
 		(enum fallow_reclaim_level)below(agent, 3);
 
-	storm_count(&agent->storm->counts.sweeps);
+	storm_count(&agent->storm->counts.reclaims);
 	agent->doing = "reclaim";
 	call_begin(agent, 0);
 	fallow_reclaim(agent->oracle.heap, level);
@@ -261,6 +261,13 @@ static void park(struct storm_agent *agent)
 	hot_free_all(agent, blocks, HOT_BLOCKS);
 	if (once_in(agent, 2))
 		park_call(agent, false);
+}
+
+void storm_give_back(struct storm_agent *worker)
+{
+	sweep(worker);
+	park(worker);
+	reclaim(worker);
 }
 
 /* In an NMI, in the middle of anything that its CPU does. */
