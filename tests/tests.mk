@@ -11,6 +11,7 @@
 #                         tests/misuse/*.expected
 #   tests/harness/*.c     the same, about the code that all other tests rely on
 #   tests/returns/*.c     a host program of `bench-return` alone
+#   tests/bench/*         allocators side by side, see tests/bench/bench.mk
 #   tests/guest/*.c       images, linked with each board's start-up code; a name
 #                         that ends in _x86_64 or _aarch64 is of that CPU alone
 #
@@ -174,10 +175,10 @@ SUPPORT_SRCS := $(filter-out tests/support/guest_main.c \
 	$(wildcard boards/virt/devicetree.c boards/q35/madt.c)
 
 # $(call programs,FLAVOUR,SOURCES): build/FLAVOUR/tests/... of each.
-PROGRAMS :=
+TEST_PROGRAMS :=
 define programs
 $(1)_PROGRAMS := $(patsubst %.c,$(BUILD)/$(1)/%,$(2))
-PROGRAMS += $$($(1)_PROGRAMS)
+TEST_PROGRAMS += $$($(1)_PROGRAMS)
 $(BUILD)/$(1)/libsupport.a: $(patsubst %.c,$(BUILD)/$(1)/%.o,$(SUPPORT_SRCS))
 $$($(1)_PROGRAMS): $(BUILD)/$(1)/%: $(BUILD)/$(1)/%.o \
 		$(BUILD)/$(1)/libsupport.a $(BUILD)/$(1)/libfallow.a
@@ -202,7 +203,7 @@ $(eval $(call programs,host-fake,$(FAKE_SRCS)))
 $(eval $(call programs,host-fake-preempt,$(FAKE_SRCS)))
 
 .PHONY: programs
-programs: $(PROGRAMS) ## all test programs of the host
+programs: $(TEST_PROGRAMS) ## all test programs of the host
 
 # ------------------------------------------------------------------ images --
 

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
 #
-# Programs that compare allocators: `make bench`.
+# Allocators side by side.
 #
-# The programs know nothing of fallow: each is linked with the host's libc, and
-# tests/bench/run puts one allocator after the other under it.
+#   tests/bench/NAME.c     a program of BENCH_NAMES, with bench.c for its main:
+#                          it knows nothing of fallow, and tests/bench/run puts
+#                          one allocator after the other under it (`make bench`)
+#   tests/bench/cells.c    what a pair of malloc() and free() costs, for
+#                          callgrind (`make bench-instructions`)
+#   tests/bench/guest_*.c  the same as images (`make bench-guest`)
+#   tests/bench/counts     what images count that are among tests/guest
 
 BENCH := $(BUILD)/bench
 BENCH_NAMES := larson handoff pingpong replace compiler graph growth large \
@@ -32,9 +37,8 @@ $(BENCH_PROGRAMS) $(BENCH)/programs/cells: %: %.o $(BENCH)/programs/owner.o
 bench-programs: $(BENCH_PROGRAMS) ## the bench's programs alone
 
 # What the runner is told: where all is, and every trace.
-BENCH_SOME = $(if $(filter command%,$(origin PROGRAMS)),$(PROGRAMS))
 BENCH_OURS := $(PRELOAD)
-bench_run = RUNS='$(RUNS)' PROGRAMS='$(BENCH_SOME)' PEERS='$(PEERS)' \
+bench_run = RUNS='$(RUNS)' PROGRAMS='$(PROGRAMS)' PEERS='$(PEERS)' \
 	QUICK='$(QUICK)' tests/bench/run $(BENCH) $(BENCH_OURS) \
 	$(BENCH)/programs '$(filter-out replay,$(BENCH_NAMES))' \
 	$(TRACES:%=tests/traces/%.trace)

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc() is fallow's, over the board's page tables. */
+/*
+ * malloc() is fallow's: the C family's archive over a heap of class window, in
+ * the board's page tables, with the board's frames under it.  What a provider
+ * call costs is counted where a cell makes one; the cells begin warm, so few do.
+ * The heap is verified at the end.
+ */
 #include <fallow/fallow.h>
 #include <fallow/malloc.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Large buffers, 64 KiB to 4 MiB, that come and go and are used: what programs
- * do that read files, decompress, or draw.  An allocator that asks the kernel
- * for each pays a page fault for every 4 KiB; one that keeps them all pays in
- * memory.
+ * do that read files, decompress, or draw.
+ *
+ * An allocator that asks the kernel for each pays a page fault for every 4 KiB;
+ * one that keeps them all pays in memory.
  */
 #include "bench.h"
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Blocks of many sizes, replaced at random: 16 B to 32 KiB, each doubling as
- * likely as any other, in one thread.  Nothing is ever sorted by age or size,
- * which is where allocators that keep pages of one size have many of them partly
- * used, and those that coalesce have many gaps.
+ * likely as any other, in one thread.
+ *
+ * Nothing is ever sorted by age or size, which is where allocators that keep
+ * pages of one size have many of them partly used, and those that coalesce have
+ * many gaps.
  */
 #include "bench.h"
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Spike, idle, spike: the fifth scenario of make bench-return over plain
- * malloc().  64 MiB of blocks of many sizes come and go, nothing happens for a
- * while, and the same comes again: what it costs to need what was given back.
+ * malloc().
+ *
+ * 64 MiB of blocks of many sizes come and go, nothing happens for a while, and
+ * the same comes again: what it costs to need what was given back.
  */
 #include "bench.h"
 
