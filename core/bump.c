@@ -63,7 +63,7 @@ static inline uintptr_t area_cut(struct bump *bump, size_t size)
 }
 
 /* A large block, led by its size in a debug build. */
-static void *large_alloc(
+static __attribute__((noinline)) void *large_alloc(
 	struct bump *bump, size_t align, size_t size)
 {
 	size_t lead = BUMP_LEAD == 0 ? 0 : align;
@@ -77,38 +77,37 @@ static void *large_alloc(
 	return block_in(bump, span->base + lead - BUMP_LEAD, size);
 }
 
-/* A piece that the hot path could not serve; 0 iff there is no memory. */
-static uintptr_t piece_find(struct bump *bump, size_t size)
+/* A listed piece above BUMP_SMALL_MAX, cut to size; 0 iff there is none. */
+static __attribute__((noinline)) uintptr_t piece_listed(
+	struct bump *bump, size_t size)
 {
-	uintptr_t piece;
 	size_t found;
+	uintptr_t piece = fl_bump_fit(bump, size, &found);
 
-	if (size > BUMP_SMALL_MAX) {
-		piece = fl_bump_fit(bump, size, &found);
-		if (piece != 0) {
-			if (found > size)
-				fl_bump_list(bump, piece + size, found - size);
-			return piece;
-		}
-	}
-	if (bump->end - bump->cur < size && !fl_bump_refill(bump, size))
-		return 0;
-	return area_cut(bump, size);
+	if (piece != 0 && found > size)
+		fl_bump_list(bump, piece + size, found - size);
+	return piece;
 }
 
 /* An allocation that the hot path could not serve. */
 static __attribute__((noinline)) void *alloc_other(struct bump *bump,
 	size_t size, unsigned flags, uintptr_t caller)
 {
-	uintptr_t piece;
+	size_t bytes = bump_piece_size(size);
+	uintptr_t piece = 0;
 	void *block;
 
 	bump_call(bump, flags, caller);
 	if (size > bump->limit)
 		return large_alloc(bump, BUMP_ALIGN, size);
-	piece = piece_find(bump, bump_piece_size(size));
-	if (piece == 0)
-		return NULL;
+	if (bytes > BUMP_SMALL_MAX)
+		piece = piece_listed(bump, bytes);
+	if (piece == 0) {
+		if (bump->end - bump->cur < bytes &&
+			!fl_bump_refill(bump, bytes))
+			return NULL;
+		piece = area_cut(bump, bytes);
+	}
 	block = block_in(bump, piece, size);
 	if (flags & FALLOW_ZERO)
 		memset(block, 0, size);
@@ -274,7 +273,7 @@ static void large_settle(struct bump *bump, struct page *span,
 }
 
 /* Resizes a large block where it is; returns whether it could. */
-static bool large_resize(struct bump *bump, void *p,
+static __attribute__((noinline)) bool large_resize(struct bump *bump, void *p,
 	size_t old_size, size_t new_size)
 {
 	uintptr_t block = (uintptr_t)p;
@@ -301,7 +300,7 @@ static bool large_resize(struct bump *bump, void *p,
 }
 
 /* Resizes a block that is not large where it is; returns whether it could. */
-static bool piece_resize(
+static __attribute__((noinline)) bool piece_resize(
 	struct bump *bump, void *p, size_t old_size, size_t new_size)
 {
 	size_t old_bytes = bump_piece_size(old_size);
@@ -314,8 +313,11 @@ static bool piece_resize(
 		fl_bump_drop(bump, piece + new_bytes, old_bytes - new_bytes);
 		return true;
 	}
-	if (!bump_last(bump, piece, old_bytes) ||
-		bump->end - bump->cur < new_bytes - old_bytes)
+	if (!bump_last(bump, piece, old_bytes))
+		return false;
+	if (bump->end - bump->cur < new_bytes - old_bytes &&
+		(bump->end != bump->rest ||
+			!fl_bump_step(bump, new_bytes - old_bytes)))
 		return false;
 	bump->cur += new_bytes - old_bytes;
 	return true;

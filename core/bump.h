@@ -37,6 +37,9 @@ _Static_assert(sizeof(struct bump_lead) == BUMP_ALIGN,
 #define BUMP_SMALLS (BUMP_SMALL_MAX / 16)
 #define BUMP_STEP ((size_t)256)
 #define BUMP_LARGE ((size_t)65536)
+/* The rest of a chunk becomes the area by so much: each time there is a choice
+ * between it and memory that was freed. */
+#define BUMP_STEP_AREA ((size_t)65536)
 #define BUMP_LISTS (BUMP_SMALLS + (BUMP_LARGE - BUMP_SMALL_MAX) / BUMP_STEP + 1)
 #define BUMP_WORDS ((BUMP_LISTS + 63) / 64)
 _Static_assert(BUMP_SMALLS == 64, "the lists of small pieces are one word");
@@ -58,8 +61,8 @@ _Static_assert(offsetof(struct bump_piece, size) == BUMP_ALIGN,
 /* An open scope. */
 struct bump_mark {
 	struct bump_mark *outer;
-	/* The area as it was. */
-	uintptr_t cur, end, floor;
+	/* The area and the rest of its chunk, as they were. */
+	uintptr_t cur, end, floor, rest, stop;
 	/* Lists that were there, and the first pieces of them. */
 	uint64_t filled[BUMP_WORDS];
 	struct bump_piece *aside;
@@ -72,8 +75,9 @@ _Static_assert(sizeof(struct bump_mark) <= sizeof(struct fallow_bump_mark),
 
 /*
  * Invariants (checked by fallow_bump_check() under these names):
- *   the area lies in one span of the arena
- *   a listed piece lies in a span of the arena, outside of the area
+ *   the area lies in a chunk of the arena
+ *   the rest lies in a chunk of the arena
+ *   a listed piece is a chunk's, not the area's
  *   a list that is not empty has its bit
  *   spans are listed by scope, innermost first
  *   `held` and `kept` are the bytes of chunks
@@ -82,6 +86,9 @@ struct bump {
 	/* The area: [cur, end) was never handed out since it is the area, and
 	 * what lies in [floor, cur) was. */
 	uintptr_t cur, end, floor;
+	/* [rest, stop) of the newest chunk was never handed out: it becomes the
+	 * area step by step. */
+	uintptr_t rest, stop;
 	struct bump_mark *scope; /* the innermost, or NULL */
 	struct heap *heap;
 	size_t limit; /* larger blocks are spans of their own */
@@ -115,12 +122,20 @@ void fl_bump_list(struct bump *bump, uintptr_t piece, size_t size);
 /* Frees a piece of any scope. */
 void fl_bump_drop(struct bump *bump, uintptr_t piece, size_t size);
 
-/* Takes a listed piece of `size` bytes or more, the smallest of those that it
- * finds at once; 0 iff there is none.  *found is what it has. */
+/* Takes a piece of `size` bytes or more out of the lists above BUMP_SMALL_MAX,
+ * the smallest of those that it finds at once; 0 iff there is none.  *found is
+ * what it has. */
 uintptr_t fl_bump_fit(struct bump *bump, size_t size, size_t *found);
+
+/* The same, the largest of the other lists. */
+uintptr_t fl_bump_fit_small(struct bump *bump, size_t size, size_t *found);
 
 /* Makes [base, end) the area; what is left of the old one is listed. */
 void fl_bump_area(struct bump *bump, uintptr_t base, uintptr_t end);
+
+/* Makes the area one of `size` bytes or more by the next step of the rest;
+ * returns false iff that is less. */
+bool fl_bump_step(struct bump *bump, size_t size);
 
 /* bump_span.c */
 

@@ -147,7 +147,7 @@ void fallow_bump_counts(
 		.chunk_bytes = bump->chunk_bytes,
 		.chunks = bump->held,
 		.kept = bump->kept,
-		.unused = bump->end - bump->cur,
+		.unused = bump->end - bump->cur + bump->stop - bump->rest,
 		.scopes = bump->scope == NULL ? 0 : bump->scope->depth,
 	};
 	const struct page *span;
@@ -206,8 +206,10 @@ static void list_look(struct look *look, size_t list)
 				    bump_list_of(size) == list &&
 				    in_chunk(bump, at, size) &&
 				    (at + size <= bump->cur ||
-					    at >= bump->end),
-			    "a listed piece lies in a chunk, outside of the area",
+					    at >= bump->end) &&
+				    (at + size <= bump->rest ||
+					    at >= bump->stop),
+			    "a listed piece is a chunk's, not the area's",
 			    at))
 			return;
 	}
@@ -249,6 +251,12 @@ const char *fallow_bump_check(struct fallow_bump *arena, uintptr_t *where)
 				in_chunk(bump, bump->cur,
 					bump->end - bump->cur)),
 		"the area lies in a chunk of the arena", bump->cur);
+	holds(&look,
+		bump->rest == bump->stop ||
+			(bump->rest < bump->stop &&
+				in_chunk(bump, bump->rest,
+					bump->stop - bump->rest)),
+		"the rest lies in a chunk of the arena", bump->rest);
 	spans_look(&look);
 	for (list = 0; list < BUMP_LISTS && look.broken == NULL; list++)
 		list_look(&look, list);

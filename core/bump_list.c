@@ -39,12 +39,18 @@ void fl_bump_list(struct bump *bump, uintptr_t at, size_t size)
 	bump->filled[list / 64] |= (uint64_t)1 << list % 64;
 }
 
-/* Whether an address is older than a scope: neither in the area that it began
- * with nor in a span that came since, which `depth` says. */
+/* Whether an address is in what nobody had when a scope began. */
+static bool fresh(const struct bump_mark *mark, uintptr_t addr)
+{
+	return addr - mark->cur < mark->end - mark->cur ||
+		addr - mark->rest < mark->stop - mark->rest;
+}
+
+/* Whether an address is older than a scope: neither in what was there for it
+ * nor in a span that came since, which `depth` says. */
 static bool older(const struct bump_mark *mark, uintptr_t addr, uint32_t depth)
 {
-	return addr - mark->cur >= mark->end - mark->cur &&
-		depth < mark->depth;
+	return !fresh(mark, addr) && depth < mark->depth;
 }
 
 /* Puts a piece by in the outermost scope that is younger than it. */
@@ -69,7 +75,7 @@ void fl_bump_drop(struct bump *bump, uintptr_t piece, size_t size)
 		bump->cur = piece;
 		return;
 	}
-	if (scope != NULL && piece - scope->cur >= scope->end - scope->cur) {
+	if (scope != NULL && !fresh(scope, piece)) {
 		span = fl_bump_span_of(bump, piece);
 		if (span != NULL && span->used < scope->depth) {
 			piece_late(scope, piece, size, span->used);
@@ -148,10 +154,17 @@ uintptr_t fl_bump_fit(struct bump *bump, size_t size, size_t *found)
 		if (list < BUMP_LISTS)
 			piece = list_take(bump, list, size);
 	}
-	if (piece != NULL) {
-		*found = piece->size;
-		return (uintptr_t)piece;
-	}
+	if (piece == NULL)
+		return 0;
+	*found = piece->size;
+	return (uintptr_t)piece;
+}
+
+uintptr_t fl_bump_fit_small(struct bump *bump, size_t size, size_t *found)
+{
+	struct bump_piece *piece;
+	size_t list;
+
 	if (size > BUMP_SMALL_MAX)
 		return 0;
 	list = small_last(bump, bump_list_of(size));
@@ -169,4 +182,23 @@ void fl_bump_area(struct bump *bump, uintptr_t base, uintptr_t end)
 		fl_bump_list(bump, bump->cur, bump->end - bump->cur);
 	bump->cur = bump->floor = base;
 	bump->end = end;
+}
+
+bool fl_bump_step(struct bump *bump, size_t size)
+{
+	size_t have = bump->end == bump->rest ? bump->end - bump->cur : 0;
+	size_t more = size - have;
+
+	if (bump->stop - bump->rest < more)
+		return false;
+	if (more < BUMP_STEP_AREA)
+		more = BUMP_STEP_AREA;
+	if (more > bump->stop - bump->rest)
+		more = bump->stop - bump->rest;
+	/* Where the area ends at the rest it grows, and its last block may. */
+	if (bump->end != bump->rest)
+		fl_bump_area(bump, bump->rest, bump->rest);
+	bump->rest += more;
+	bump->end = bump->rest;
+	return true;
 }

@@ -149,6 +149,8 @@ void fallow_bump_mark(struct fallow_bump *arena, struct fallow_bump_mark *at)
 	mark->cur = bump->cur;
 	mark->end = bump->end;
 	mark->floor = bump->floor;
+	mark->rest = bump->rest;
+	mark->stop = bump->stop;
 	mark->late = NULL;
 	mark->depth = mark->outer == NULL ? 1 : mark->outer->depth + 1;
 	lists_hide(bump, mark);
@@ -178,6 +180,8 @@ static void scope_end(struct bump *bump, struct bump_mark *mark)
 	bump->cur = mark->cur;
 	bump->end = mark->end;
 	bump->floor = mark->floor;
+	bump->rest = mark->rest;
+	bump->stop = mark->stop;
 	bump->scope = mark->outer;
 	while (late != NULL) {
 		struct bump_piece *piece = late;
@@ -208,6 +212,7 @@ static void empty(struct bump *bump, size_t keep)
 
 	bump->scope = NULL;
 	bump->cur = bump->end = bump->floor = 0;
+	bump->rest = bump->stop = 0;
 	lists_drop(bump);
 	fl_bump_spares_trim(bump, keep);
 	fl_bump_spans_end(bump, 0, keep);

@@ -107,31 +107,31 @@ void fl_bump_spares_trim(struct bump *bump, size_t keep)
 }
 
 /*
- * A span of `most` bytes, or of fewer but `least` if that is all that is to be
- * had without trouble, not linked yet; NULL iff there is none of `least`.
- * `zero`: if the call says ZERO, every byte is.
+ * The span that bump->request asks for, or one of fewer bytes but `least` if
+ * that is all that is to be had without trouble, not linked yet; NULL iff there
+ * is none of `least`.  `flags` are the heap's.
  */
-static struct page *span_take(
-	struct bump *bump, size_t align, size_t most, size_t least, bool zero)
+static struct page *span_take(struct bump *bump, size_t least, unsigned flags)
 {
-	unsigned flags = bump->flags & (zero ? FLAGS_LARGE : FLAGS_CHUNK);
+	struct request *request = &bump->request;
 	void *base;
 
 	/* With nothing to try before it, the heap may do all that it can. */
-	if (most > least || bump->kept > 0)
+	if (request->size > least || bump->kept > 0)
 		flags |= FLAG_OPTIONAL;
 	for (;;) {
-		bump->request = (struct request){ most, align, CLASS_NONE };
 		if (!heap_begin(bump, flags))
 			return NULL;
-		base = fl_alloc_slow(&bump->op, &bump->request);
+		base = fl_alloc_slow(&bump->op, request);
 		if (base != NULL)
 			return span_begin(bump, (uintptr_t)base);
 		if (!(flags & FLAG_OPTIONAL))
 			return NULL;
-		if (most > least) {
-			most = align_up(most / 2, SLICE_BYTES);
-			most = most > least ? most : least;
+		if (request->size > least) {
+			request->size = align_up(
+				request->size / 2, SLICE_BYTES);
+			if (request->size < least)
+				request->size = least;
 			continue;
 		}
 		/* A call that may not wait gives nothing back. */
@@ -171,25 +171,41 @@ bool fl_bump_refill(struct bump *bump, size_t size)
 	size_t found;
 	uintptr_t base = fl_bump_fit(bump, size, &found);
 
-	if (base == 0) {
-		span = spare_take(bump, size);
-		if (span == NULL)
-			span = span_take(bump, BUMP_ALIGN, bump->chunk_bytes,
-				align_up(size, SLICE_BYTES), false);
-		if (span == NULL)
-			return false;
-		chunk_begin(bump, span);
-		base = span->base;
-		found = span->span_size;
+	if (base != 0) {
+		fl_bump_area(bump, base, base + found);
+		return true;
 	}
-	fl_bump_area(bump, base, base + found);
-	return true;
+	if (fl_bump_step(bump, size))
+		return true;
+	base = fl_bump_fit_small(bump, size, &found);
+	if (base != 0) {
+		fl_bump_area(bump, base, base + found);
+		return true;
+	}
+	span = spare_take(bump, size);
+	if (span == NULL) {
+		bump->request = (struct request){ bump->chunk_bytes,
+			BUMP_ALIGN, CLASS_NONE };
+		span = span_take(bump, align_up(size, SLICE_BYTES),
+			bump->flags & FLAGS_CHUNK);
+	}
+	if (span == NULL)
+		return false;
+	chunk_begin(bump, span);
+	if (bump->rest < bump->stop)
+		fl_bump_list(bump, bump->rest, bump->stop - bump->rest);
+	fl_bump_area(bump, span->base, span->base);
+	bump->rest = span->base;
+	bump->stop = span->base + span->span_size;
+	return fl_bump_step(bump, size);
 }
 
 struct page *fl_bump_chunk(struct bump *bump, size_t align, size_t size)
 {
-	struct page *span = span_take(bump, align, size, size, false);
+	struct page *span;
 
+	bump->request = (struct request){ size, align, CLASS_NONE };
+	span = span_take(bump, size, bump->flags & FLAGS_CHUNK);
 	if (span != NULL)
 		chunk_begin(bump, span);
 	return span;
@@ -198,8 +214,10 @@ struct page *fl_bump_chunk(struct bump *bump, size_t align, size_t size)
 struct page *fl_bump_large(struct bump *bump, size_t align,
 	size_t size, size_t asked)
 {
-	struct page *span = span_take(bump, align, size, size, true);
+	struct page *span;
 
+	bump->request = (struct request){ size, align, CLASS_NONE };
+	span = span_take(bump, size, bump->flags & FLAGS_LARGE);
 	if (span != NULL) {
 		span->asked = asked;
 		span_link(bump, span);

@@ -10,13 +10,14 @@
  *
  *   Owner     One execution at a time is in an arena: a thread, a request,
  *             whatever context it runs in.  Nothing is locked or masked for it.
- *             A build with FALLOW_BUMP_DEBUG reports the call that comes while
- *             another is inside as FALLOW_MISUSE_SHARED.
+ *             A build with FALLOW_BUMP_DEBUG reports the call that comes
+ *             while another is inside as FALLOW_MISUSE_SHARED.
  *   Sizes     The size that a free or a reallocation is told is the one that
  *             the block was last asked for with, to the byte.  A build with
- *             FALLOW_BUMP_DEBUG keeps it in 16 bytes before the block and reports
- *             FALLOW_MISUSE_WRONG_SIZE; others notice that of large blocks
- *             alone, and for the rest a wrong size corrupts the arena.
+ *             FALLOW_BUMP_DEBUG keeps it in 16 bytes before the block and
+ *             reports FALLOW_MISUSE_WRONG_SIZE; others notice that of large
+ *             blocks alone, and for the rest a wrong size corrupts the arena.
+ *             A debug build (FALLOW_DEBUG) has it, unless it is told not to.
  *   Contexts  Those of fallow_alloc(), for all calls but those that say
  *             otherwise.  Most neither enter a context nor call anybody.
  *   Time      As in fallow.h; a call that enters no provider is bounded.
@@ -144,7 +145,7 @@ void *fallow_bump_realloc_flags(struct fallow_bump *bump, void *p,
  * owner's storage, which must stay where it is until the scope has ended; what
  * is inside is fallow's. */
 struct fallow_bump_mark {
-	uint64_t opaque[14];
+	uint64_t opaque[16];
 };
 
 /*
