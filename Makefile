@@ -162,7 +162,8 @@ lib: $(LIBS) ## both archives for both CPUs; MODEL=, OPT=, CFLAGS=
 DEPS := $(sort $(foreach g,$(or $(MAKECMDGOALS),lib), \
 	$(if $(filter lib model preload,$(g)),$(g),$(if $(filter replay-host,$(g)),host, \
 	$(if $(filter bench-return,$(g)),test plot, \
-	$(if $(filter bench bench-programs bench-instructions,$(g)), \
+	$(if $(filter bench bench-programs bench-instructions \
+		bench-bump,$(g)), \
 	bench preload, \
 	$(if $(filter run,$(g)),run-$(BOARD),test)))))))
 

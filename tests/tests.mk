@@ -35,6 +35,7 @@ virt_MODELS := cortex-a72
 # not COUNTED.
 virt_MACHINES := virt,gic-version=3 virt,virtualization=on
 replay_LIB := bare
+bump_MEMS := 16M
 cpus_MEMS := 64M
 cpus_CPUS := 1 8 2 4
 cpus_SECONDS := 600
@@ -375,6 +376,7 @@ include tests/model/model.mk
 
 # Allocators side by side: `make bench`.
 include tests/bench/bench.mk
+include tests/bench/bump.mk
 
 PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(BOOT_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(BENCH_JOBS)$(CHECK_JOBS)$(MODEL_JOBS)
 

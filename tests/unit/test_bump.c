@@ -9,30 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arena.h"
 #include "white.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
-#define BLOCKS 3000
-#define SCOPES 6
-
-/* A block in use: where, and what its bytes begin with. */
-struct shadow {
-	unsigned char *p;
-	size_t size;
-	uint64_t seed;
-	unsigned scope; /* how many were open when it was allocated */
-};
-
 struct shadows {
 	struct rig *rig;
-	struct fallow_bump bump;
-	struct fallow_bump_mark marks[SCOPES];
-	unsigned scopes;
-	uint64_t random;
-	size_t count;
-	size_t nulls, moves, stays;
-	struct shadow blocks[BLOCKS];
+	struct arena arena;
 };
 
 /* A rig with an arena; `chunk` and `keep` as in the settings. */
@@ -48,10 +32,10 @@ static struct shadows *shadows_begin(enum fallow_provider_class class,
 		exit(97);
 	memset(s, 0xcc, sizeof(*s));
 	s->rig = rig_begin(class, window, 1);
-	s->scopes = 0;
-	s->count = s->nulls = s->moves = s->stays = 0;
-	s->random = test_seed;
-	CHECK_EQUAL(fallow_bump_init(&s->bump, &s->rig->heap, &settings), 0);
+	arena_begin(&s->arena, test_seed);
+	CHECK_EQUAL(fallow_bump_init(
+			    &s->arena.bump, &s->rig->heap, &settings),
+		0);
 	return s;
 }
 
@@ -63,212 +47,17 @@ static struct fallow_bump_counts counts_now(struct fallow_bump *bump)
 	return now;
 }
 
-/* Fails the test for an invariant that is broken. */
-static void bump_look(struct fallow_bump *bump)
-{
-	uintptr_t where = 0;
-	const char *broken = fallow_bump_check(bump, &where);
-
-	if (broken) {
-		test_printf("\n    at 0x%lx", (unsigned long)where);
-		test_fail(__FILE__, __LINE__, broken);
-	}
-}
-
 /* The arena's end: the heap has no block left. */
 static void shadows_end(struct shadows *s)
 {
 	struct fallow_snapshot now = { .size = sizeof(now) };
 
-	bump_look(&s->bump);
-	fallow_bump_fini(&s->bump);
+	arena_look(&s->arena.bump);
+	fallow_bump_fini(&s->arena.bump);
 	fallow_snapshot(&s->rig->heap, &now);
 	CHECK_EQUAL(now.blocks, 0);
 	white_end(s->rig);
 	free(s);
-}
-
-static void bytes_fill(unsigned char *p, size_t from, size_t to, uint64_t seed)
-{
-	for (size_t i = from; i < to; i++)
-		p[i] = (unsigned char)(seed + i * 167 + (i >> 8) * 13);
-}
-
-static bool bytes_are(const unsigned char *p, size_t size, uint64_t seed)
-{
-	for (size_t i = 0; i < size; i++)
-		if (p[i] != (unsigned char)(seed + i * 167 + (i >> 8) * 13))
-			return false;
-	return true;
-}
-
-static bool bytes_zero(const unsigned char *p, size_t from, size_t to)
-{
-	for (size_t i = from; i < to; i++)
-		if (p[i] != 0)
-			return false;
-	return true;
-}
-
-/* A size as programs ask for them: mostly small, now and then anything. */
-static size_t size_random(struct shadows *s)
-{
-	uint64_t r = test_random(&s->random);
-	size_t most = 1;
-
-	if (r % 64 == 0)
-		most = 300 * KIB;
-	else if (r % 16 == 0)
-		most = 70 * KIB;
-	else if (r % 4 == 0)
-		most = 3000;
-	else
-		most = 200;
-	return (size_t)(test_random(&s->random) % most);
-}
-
-/* Learns a block; NULL is counted. */
-static void shadow_learn(
-	struct shadows *s, unsigned char *p, size_t size, bool zero)
-{
-	struct shadow *block = &s->blocks[s->count];
-
-	if (!p) {
-		s->nulls++;
-		return;
-	}
-	CHECK_EQUAL((uintptr_t)p % 16, 0);
-	if (zero)
-		CHECK(bytes_zero(p, 0, size));
-	*block = (struct shadow){ p, size, test_random(&s->random),
-		s->scopes };
-	bytes_fill(p, 0, size, block->seed);
-	s->count++;
-}
-
-static void step_alloc(struct shadows *s, unsigned flags)
-{
-	uint64_t r = test_random(&s->random);
-	size_t size = size_random(s);
-	size_t align = (size_t)1 << (r >> 32) % 17;
-	unsigned char *p;
-
-	if (s->count == BLOCKS)
-		return;
-	if (r % 8 == 0)
-		flags |= FALLOW_ZERO;
-	if (r % 16 == 1) {
-		p = fallow_bump_alloc_aligned_flags(
-			&s->bump, align, size, flags);
-		CHECK_EQUAL((uintptr_t)p & (align - 1), 0);
-	} else if (flags) {
-		p = fallow_bump_alloc_flags(&s->bump, size, flags);
-	} else {
-		p = fallow_bump_alloc(&s->bump, size);
-	}
-	shadow_learn(s, p, size, flags & FALLOW_ZERO);
-}
-
-static void step_free(struct shadows *s, size_t index)
-{
-	struct shadow *block = &s->blocks[index];
-
-	CHECK(bytes_are(block->p, block->size, block->seed));
-	fallow_bump_free(&s->bump, block->p, block->size);
-	*block = s->blocks[--s->count];
-}
-
-static void step_realloc(struct shadows *s, size_t index, unsigned flags)
-{
-	struct shadow *block = &s->blocks[index];
-	uint64_t r = test_random(&s->random);
-	size_t size = r % 4 ? block->size + r / 4 % 200 : size_random(s);
-	size_t least = size < block->size ? size : block->size;
-	unsigned char *p;
-
-	CHECK(bytes_are(block->p, block->size, block->seed));
-	if (r % 8 == 1)
-		flags |= FALLOW_ZERO;
-	p = flags ? fallow_bump_realloc_flags(&s->bump, block->p, block->size,
-			    size, flags)
-		  : fallow_bump_realloc(
-			    &s->bump, block->p, block->size, size);
-	if (!p) {
-		s->nulls++;
-		CHECK(size > block->size);
-		CHECK(bytes_are(block->p, block->size, block->seed));
-		return;
-	}
-	CHECK(bytes_are(p, least, block->seed));
-	if (flags & FALLOW_ZERO)
-		CHECK(bytes_zero(p, least, size));
-	if (size <= block->size)
-		CHECK_EQUAL((uintptr_t)p, (uintptr_t)block->p);
-	s->moves += p != block->p;
-	s->stays += p == block->p && size > block->size;
-	if (p != block->p)
-		block->scope = s->scopes;
-	block->p = p;
-	block->size = size;
-	bytes_fill(p, 0, size, block->seed);
-}
-
-/* Forgets the blocks of scopes that have ended. */
-static void shadows_forget(struct shadows *s)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < s->count; i++)
-		if (s->blocks[i].scope <= s->scopes)
-			s->blocks[kept++] = s->blocks[i];
-	s->count = kept;
-}
-
-static void step_scope(struct shadows *s)
-{
-	uint64_t r = test_random(&s->random);
-
-	if (r % 2 && s->scopes < SCOPES) {
-		fallow_bump_mark(&s->bump, &s->marks[s->scopes++]);
-	} else if (s->scopes > 0) {
-		s->scopes = (unsigned)(r / 2 % s->scopes);
-		fallow_bump_rewind(&s->bump, &s->marks[s->scopes]);
-		shadows_forget(s);
-	}
-}
-
-static void shadows_verify(struct shadows *s)
-{
-	for (size_t i = 0; i < s->count; i++)
-		CHECK(bytes_are(s->blocks[i].p, s->blocks[i].size,
-			s->blocks[i].seed));
-	bump_look(&s->bump);
-}
-
-/* One operation; frees and allocations in turn outnumber each other. */
-static void shadows_step(struct shadows *s, size_t n, unsigned flags)
-{
-	uint64_t r = test_random(&s->random);
-	unsigned frees = n / 2000 % 2 ? 60 : 30;
-	size_t index = s->count ? (size_t)(r >> 16) % s->count : 0;
-
-	/* What came last is freed more often than anything else. */
-	if (s->count && r % 7 == 0)
-		index = s->count - 1;
-	if (r % 2000 == 1999) {
-		fallow_bump_reset(&s->bump);
-		s->count = s->scopes = 0;
-	} else if (r % 100 == 99) {
-		step_scope(s);
-	} else if (r % 100 < frees && s->count) {
-		step_free(s, index);
-	} else if (r % 100 < frees + 15 && s->count) {
-		step_realloc(s, index, flags);
-	} else {
-		step_alloc(s, flags);
-	}
-	if (n % 512 == 0)
-		shadows_verify(s);
 }
 
 /* Random operations on every class of provider, with small chunks and large;
@@ -283,11 +72,11 @@ static void test_bump_random(void)
 				i == 0 ? 0 : i == 1 ? 64 * KIB : 3 * MIB,
 				i == 1 ? FALLOW_BUMP_KEEP_NONE : 0);
 
-			s->random += (uint64_t)class * 8 + i;
+			s->arena.random += (uint64_t)class * 8 + i;
 			for (size_t n = 0; n < 15000; n++)
-				shadows_step(s, n, 0);
-			CHECK(s->moves > 100 && s->stays > 10);
-			shadows_verify(s);
+				arena_step(&s->arena, n, 0);
+			CHECK(s->arena.moves > 100 && s->arena.stays > 10);
+			arena_verify(&s->arena);
 			shadows_end(s);
 		}
 	}
@@ -302,14 +91,14 @@ static void test_bump_random_exhausted(void)
 			i % 2 ? FALLOW_CLASS_FLAT : FALLOW_CLASS_WINDOW,
 			i % 2 ? MIB : 32 * MIB, 0, 0);
 
-		s->random += i;
+		s->arena.random += i;
 		s->rig->sim.refuse_rate = i == 2 ? 128 : 0;
 		s->rig->sim.budget = 2 * MIB;
 		for (size_t n = 0; n < 15000; n++)
-			shadows_step(s, n,
+			arena_step(&s->arena, n,
 				i == 0 && n % 3 == 0 ? FALLOW_NOWAIT : 0);
-		CHECK(s->nulls > 0);
-		shadows_verify(s);
+		CHECK(s->arena.nulls > 0);
+		arena_verify(&s->arena);
 		s->rig->sim.refuse_rate = 0;
 		shadows_end(s);
 	}
@@ -320,11 +109,11 @@ static void test_bump_is_dense(void)
 {
 	struct shadows *s = shadows_begin(
 		FALLOW_CLASS_WINDOW, 64 * MIB, 8 * MIB, 0);
-	char *next = fallow_bump_alloc(&s->bump, 0);
+	char *next = fallow_bump_alloc(&s->arena.bump, 0);
 
 	next += 16 + BUMP_LEAD;
 	for (size_t size = 1; size < 3000; size++) {
-		CHECK_EQUAL((uintptr_t)fallow_bump_alloc(&s->bump, size),
+		CHECK_EQUAL((uintptr_t)fallow_bump_alloc(&s->arena.bump, size),
 			(uintptr_t)next);
 		next += (size + 15) / 16 * 16 + BUMP_LEAD;
 	}
@@ -339,25 +128,25 @@ static void test_bump_free_is_used_again(void)
 	struct fallow_bump_counts now;
 
 	for (size_t size = 1; size <= 65536; size = size * 5 / 4 + 1) {
-		void *p = fallow_bump_alloc(&s->bump, size);
-		void *fence = fallow_bump_alloc(&s->bump, 1);
+		void *p = fallow_bump_alloc(&s->arena.bump, size);
+		void *fence = fallow_bump_alloc(&s->arena.bump, 1);
 
 		CHECK(p && fence);
-		fallow_bump_free(&s->bump, p, size);
-		now = counts_now(&s->bump);
+		fallow_bump_free(&s->arena.bump, p, size);
+		now = counts_now(&s->arena.bump);
 		CHECK_EQUAL(now.listed, bump_piece_size(size));
-		CHECK(fallow_bump_alloc(&s->bump, size) == p);
-		CHECK_EQUAL(counts_now(&s->bump).listed, 0);
+		CHECK(fallow_bump_alloc(&s->arena.bump, size) == p);
+		CHECK_EQUAL(counts_now(&s->arena.bump).listed, 0);
 	}
 	{
-		char *p = fallow_bump_alloc(&s->bump, 20000);
+		char *p = fallow_bump_alloc(&s->arena.bump, 20000);
 		char *q;
 
-		CHECK(fallow_bump_alloc(&s->bump, 1) != NULL);
-		fallow_bump_free(&s->bump, p, 20000);
-		q = fallow_bump_alloc(&s->bump, 2000);
+		CHECK(fallow_bump_alloc(&s->arena.bump, 1) != NULL);
+		fallow_bump_free(&s->arena.bump, p, 20000);
+		q = fallow_bump_alloc(&s->arena.bump, 2000);
 		CHECK(q == p);
-		CHECK_EQUAL(counts_now(&s->bump).listed,
+		CHECK_EQUAL(counts_now(&s->arena.bump).listed,
 			bump_piece_size(20000) - bump_piece_size(2000));
 	}
 	shadows_end(s);
@@ -367,17 +156,17 @@ static void test_bump_free_is_used_again(void)
 static void test_bump_last_is_taken_back(void)
 {
 	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
-	void *a = fallow_bump_alloc(&s->bump, 100);
-	void *b = fallow_bump_alloc(&s->bump, 5000);
-	void *c = fallow_bump_alloc(&s->bump, 0);
+	void *a = fallow_bump_alloc(&s->arena.bump, 100);
+	void *b = fallow_bump_alloc(&s->arena.bump, 5000);
+	void *c = fallow_bump_alloc(&s->arena.bump, 0);
 
-	fallow_bump_free(&s->bump, c, 0);
-	fallow_bump_free(&s->bump, b, 5000);
-	CHECK_EQUAL(counts_now(&s->bump).listed, 0);
-	CHECK(fallow_bump_alloc(&s->bump, 64) == b);
-	fallow_bump_free(&s->bump, a, 100);
-	CHECK_EQUAL(counts_now(&s->bump).listed, bump_piece_size(100));
-	fallow_bump_free(&s->bump, NULL, 77);
+	fallow_bump_free(&s->arena.bump, c, 0);
+	fallow_bump_free(&s->arena.bump, b, 5000);
+	CHECK_EQUAL(counts_now(&s->arena.bump).listed, 0);
+	CHECK(fallow_bump_alloc(&s->arena.bump, 64) == b);
+	fallow_bump_free(&s->arena.bump, a, 100);
+	CHECK_EQUAL(counts_now(&s->arena.bump).listed, bump_piece_size(100));
+	fallow_bump_free(&s->arena.bump, NULL, 77);
 	shadows_end(s);
 }
 
@@ -386,32 +175,33 @@ static void test_bump_grows_in_place(void)
 {
 	struct shadows *s = shadows_begin(
 		FALLOW_CLASS_WINDOW, 64 * MIB, 256 * KIB, 0);
-	unsigned char *fence = fallow_bump_alloc(&s->bump, 16);
-	unsigned char *p = fallow_bump_alloc(&s->bump, 16);
+	unsigned char *fence = fallow_bump_alloc(&s->arena.bump, 16);
+	unsigned char *p = fallow_bump_alloc(&s->arena.bump, 16);
 	size_t size = 16;
 
 	CHECK(fence && p);
-	bytes_fill(p, 0, 16, 5);
+	arena_fill(p, 0, 16, 5);
 	for (; size + 500 <= 64 * KIB; size += 500) {
 		unsigned char *q = fallow_bump_realloc(
-			&s->bump, p, size, size + 500);
+			&s->arena.bump, p, size, size + 500);
 
 		CHECK_OR_RETURN(q == p);
-		bytes_fill(q, size, size + 500, 5);
+		arena_fill(q, size, size + 500, 5);
 		p = q;
 	}
 	for (; size > 16; size -= 500)
-		CHECK(fallow_bump_realloc(&s->bump, p, size, size - 500) == p);
-	CHECK(bytes_are(p, 16, 5));
-	CHECK_EQUAL(counts_now(&s->bump).listed, 0);
+		CHECK(fallow_bump_realloc(
+			      &s->arena.bump, p, size, size - 500) == p);
+	CHECK(arena_is(p, 16, 5));
+	CHECK_EQUAL(counts_now(&s->arena.bump).listed, 0);
 	/* One that is not the last moves, and what it was is free. */
-	CHECK(fallow_bump_realloc(&s->bump, fence, 16, 17) != fence);
-	CHECK_EQUAL(counts_now(&s->bump).listed, bump_piece_size(16));
+	CHECK(fallow_bump_realloc(&s->arena.bump, fence, 16, 17) != fence);
+	CHECK_EQUAL(counts_now(&s->arena.bump).listed, bump_piece_size(16));
 	/* One that shrinks stays, and what it had is free. */
-	p = fallow_bump_alloc(&s->bump, 1000);
-	CHECK(fallow_bump_alloc(&s->bump, 500) != NULL);
-	CHECK(fallow_bump_realloc(&s->bump, p, 1000, 100) == p);
-	CHECK_EQUAL(counts_now(&s->bump).listed, bump_piece_size(16) +
+	p = fallow_bump_alloc(&s->arena.bump, 1000);
+	CHECK(fallow_bump_alloc(&s->arena.bump, 500) != NULL);
+	CHECK(fallow_bump_realloc(&s->arena.bump, p, 1000, 100) == p);
+	CHECK_EQUAL(counts_now(&s->arena.bump).listed, bump_piece_size(16) +
 			bump_piece_size(1000) - bump_piece_size(100));
 	shadows_end(s);
 }
@@ -421,7 +211,7 @@ static void *aligned(struct shadows *s, size_t align, size_t size)
 {
 	volatile size_t hidden = align;
 
-	return fallow_bump_alloc_aligned(&s->bump, hidden, size);
+	return fallow_bump_alloc_aligned(&s->arena.bump, hidden, size);
 }
 
 /* Every alignment there is, small blocks and large; freed like all others. */
@@ -434,16 +224,16 @@ static void test_bump_alignment(void)
 	for (size_t align = 1; align <= 16 * MIB; align *= 2)
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 			unsigned char *p = fallow_bump_alloc_aligned(
-				&s->bump, align, sizes[i]);
+				&s->arena.bump, align, sizes[i]);
 
 			CHECK_OR_RETURN(p != NULL);
 			CHECK_EQUAL((uintptr_t)p & (align - 1), 0);
 			memset(p, 0x77, sizes[i]);
-			bump_look(&s->bump);
+			arena_look(&s->arena.bump);
 			if (i % 2 == 0)
-				fallow_bump_free(&s->bump, p, sizes[i]);
+				fallow_bump_free(&s->arena.bump, p, sizes[i]);
 		}
-	bump_look(&s->bump);
+	arena_look(&s->arena.bump);
 	CHECK(aligned(s, (size_t)1 << 40, 8) == NULL);
 	CHECK(aligned(s, (size_t)1 << 63, 8) == NULL);
 	CHECK(aligned(s, (size_t)1 << 63, SIZE_MAX / 2) == NULL);
@@ -461,24 +251,24 @@ static void test_bump_alignment(void)
 static void test_bump_sizes_near_the_end(void)
 {
 	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
-	unsigned char *p = fallow_bump_alloc(&s->bump, 40);
-	unsigned char *large = fallow_bump_alloc(&s->bump, 300 * KIB);
+	unsigned char *p = fallow_bump_alloc(&s->arena.bump, 40);
+	unsigned char *large = fallow_bump_alloc(&s->arena.bump, 300 * KIB);
 
 	CHECK_OR_RETURN(p && large);
-	bytes_fill(p, 0, 40, 1);
-	bytes_fill(large, 0, 300 * KIB, 2);
+	arena_fill(p, 0, 40, 1);
+	arena_fill(large, 0, 300 * KIB, 2);
 	for (size_t size = SIZE_MAX; size > SIZE_MAX / 8; size -= SIZE_MAX / 9)
 		for (size_t off = 0; off < 64; off++) {
-			CHECK(fallow_bump_alloc(&s->bump, size - off) == NULL);
-			CHECK(fallow_bump_realloc(
-				      &s->bump, p, 40, size - off) == NULL);
-			CHECK(fallow_bump_realloc(&s->bump, large, 300 * KIB,
-				      size - off) == NULL);
-			CHECK(fallow_bump_alloc_aligned(
-				      &s->bump, 64, size - off) == NULL);
+			CHECK(!fallow_bump_alloc(&s->arena.bump, size - off));
+			CHECK(!fallow_bump_realloc(
+				&s->arena.bump, p, 40, size - off));
+			CHECK(!fallow_bump_realloc(&s->arena.bump, large,
+				300 * KIB, size - off));
+			CHECK(!fallow_bump_alloc_aligned(
+				&s->arena.bump, 64, size - off));
 		}
-	CHECK(bytes_are(p, 40, 1));
-	CHECK(bytes_are(large, 300 * KIB, 2));
+	CHECK(arena_is(p, 40, 1));
+	CHECK(arena_is(large, 300 * KIB, 2));
 	shadows_end(s);
 }
 
@@ -488,34 +278,34 @@ static void test_bump_large(void)
 {
 	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
 	struct fallow_snapshot now = { .size = sizeof(now) };
-	unsigned char *p = fallow_bump_alloc(&s->bump, 65537);
+	unsigned char *p = fallow_bump_alloc(&s->arena.bump, 65537);
 	unsigned char *q;
 
 	CHECK_OR_RETURN(p != NULL);
-	CHECK_EQUAL(counts_now(&s->bump).chunks, 0);
-	CHECK(counts_now(&s->bump).large >= 65537);
-	bytes_fill(p, 0, 65537, 3);
+	CHECK_EQUAL(counts_now(&s->arena.bump).chunks, 0);
+	CHECK(counts_now(&s->arena.bump).large >= 65537);
+	arena_fill(p, 0, 65537, 3);
 	q = fallow_bump_realloc_flags(
-		&s->bump, p, 65537, 3 * MIB, FALLOW_ZERO);
+		&s->arena.bump, p, 65537, 3 * MIB, FALLOW_ZERO);
 	CHECK_OR_RETURN(q != NULL);
-	CHECK(bytes_are(q, 65537, 3));
-	CHECK(bytes_zero(q, 65537, 3 * MIB));
-	CHECK(fallow_bump_realloc(&s->bump, q, 3 * MIB, 70000) == q);
-	CHECK(counts_now(&s->bump).large < 70000 + 8192);
+	CHECK(arena_is(q, 65537, 3));
+	CHECK(arena_zero(q, 65537, 3 * MIB));
+	CHECK(fallow_bump_realloc(&s->arena.bump, q, 3 * MIB, 70000) == q);
+	CHECK(counts_now(&s->arena.bump).large < 70000 + 8192);
 	/* Beyond its size, but not beyond its granules, is what was there. */
 	memset(q, 0xee, 70000);
-	CHECK(fallow_bump_realloc(&s->bump, q, 70000, 66000) == q);
+	CHECK(fallow_bump_realloc(&s->arena.bump, q, 70000, 66000) == q);
 	CHECK(fallow_bump_realloc_flags(
-		      &s->bump, q, 66000, 70000, FALLOW_ZERO) == q);
-	CHECK(bytes_zero(q, 66000, 70000));
-	CHECK(fallow_bump_realloc(&s->bump, q, 70000, 0) == q);
-	CHECK_EQUAL(counts_now(&s->bump).large, 0);
-	CHECK(counts_now(&s->bump).chunks > 0);
-	bump_look(&s->bump);
-	fallow_bump_free(&s->bump, q, 0);
-	p = fallow_bump_alloc(&s->bump, 5 * MIB);
-	fallow_bump_free(&s->bump, p, 5 * MIB);
-	CHECK_EQUAL(counts_now(&s->bump).large, 0);
+		      &s->arena.bump, q, 66000, 70000, FALLOW_ZERO) == q);
+	CHECK(arena_zero(q, 66000, 70000));
+	CHECK(fallow_bump_realloc(&s->arena.bump, q, 70000, 0) == q);
+	CHECK_EQUAL(counts_now(&s->arena.bump).large, 0);
+	CHECK(counts_now(&s->arena.bump).chunks > 0);
+	arena_look(&s->arena.bump);
+	fallow_bump_free(&s->arena.bump, q, 0);
+	p = fallow_bump_alloc(&s->arena.bump, 5 * MIB);
+	fallow_bump_free(&s->arena.bump, p, 5 * MIB);
+	CHECK_EQUAL(counts_now(&s->arena.bump).large, 0);
 	fallow_snapshot(&s->rig->heap, &now);
 	CHECK_EQUAL(now.spans, 1);
 	shadows_end(s);
@@ -530,34 +320,34 @@ static void test_bump_rewind_over_freed(void)
 	size_t listed, unused;
 
 	for (unsigned i = 0; i < 40; i++)
-		old[i] = fallow_bump_alloc(&s->bump, 100 + i % 8 * 300);
+		old[i] = fallow_bump_alloc(&s->arena.bump, 100 + i % 8 * 300);
 	for (unsigned i = 0; i < 40; i += 4)
-		fallow_bump_free(&s->bump, old[i], 100 + i % 8 * 300);
-	listed = counts_now(&s->bump).listed;
-	unused = counts_now(&s->bump).unused;
-	fallow_bump_mark(&s->bump, &mark);
-	CHECK_EQUAL(counts_now(&s->bump).scopes, 1);
-	CHECK_EQUAL(counts_now(&s->bump).listed, 0);
+		fallow_bump_free(&s->arena.bump, old[i], 100 + i % 8 * 300);
+	listed = counts_now(&s->arena.bump).listed;
+	unused = counts_now(&s->arena.bump).unused;
+	fallow_bump_mark(&s->arena.bump, &mark);
+	CHECK_EQUAL(counts_now(&s->arena.bump).scopes, 1);
+	CHECK_EQUAL(counts_now(&s->arena.bump).listed, 0);
 	for (unsigned i = 0; i < 40; i++) {
-		new[i] = fallow_bump_alloc(&s->bump, 100 + i % 8 * 300);
+		new[i] = fallow_bump_alloc(&s->arena.bump, 100 + i % 8 * 300);
 		for (unsigned j = 0; j < 40; j++)
 			CHECK(new[i] != old[j]);
 	}
 	for (unsigned i = 0; i < 40; i += 2)
-		fallow_bump_free(&s->bump, new[i], 100 + i % 8 * 300);
+		fallow_bump_free(&s->arena.bump, new[i], 100 + i % 8 * 300);
 	/* A block that is older: free after the scope, not in it. */
-	fallow_bump_free(&s->bump, old[1], 400);
-	fallow_bump_free(&s->bump, old[39], 100 + 39 % 8 * 300);
-	CHECK(fallow_bump_alloc(&s->bump, 400) != old[1]);
-	fallow_bump_rewind(&s->bump, &mark);
-	CHECK_EQUAL(counts_now(&s->bump).scopes, 0);
+	fallow_bump_free(&s->arena.bump, old[1], 400);
+	fallow_bump_free(&s->arena.bump, old[39], 100 + 39 % 8 * 300);
+	CHECK(fallow_bump_alloc(&s->arena.bump, 400) != old[1]);
+	fallow_bump_rewind(&s->arena.bump, &mark);
+	CHECK_EQUAL(counts_now(&s->arena.bump).scopes, 0);
 	/* The last one went back into the area. */
-	CHECK_EQUAL(counts_now(&s->bump).listed,
+	CHECK_EQUAL(counts_now(&s->arena.bump).listed,
 		listed + bump_piece_size(400));
-	CHECK_EQUAL(counts_now(&s->bump).unused,
+	CHECK_EQUAL(counts_now(&s->arena.bump).unused,
 		unused + bump_piece_size(100 + 39 % 8 * 300));
-	bump_look(&s->bump);
-	CHECK(fallow_bump_alloc(&s->bump, 400) == old[1]);
+	arena_look(&s->arena.bump);
+	CHECK(fallow_bump_alloc(&s->arena.bump, 400) == old[1]);
 	shadows_end(s);
 }
 
@@ -571,37 +361,37 @@ static void test_bump_scopes_nest(void)
 	unsigned char *kept[4];
 
 	for (unsigned i = 0; i < 4; i++) {
-		kept[i] = fallow_bump_alloc(&s->bump, 10000);
-		bytes_fill(kept[i], 0, 10000, i);
+		kept[i] = fallow_bump_alloc(&s->arena.bump, 10000);
+		arena_fill(kept[i], 0, 10000, i);
 		for (unsigned n = 0; n < 30; n++)
-			CHECK(fallow_bump_alloc(&s->bump, 9000) != NULL);
-		CHECK(fallow_bump_alloc(&s->bump, 200 * KIB) != NULL);
-		before[i] = counts_now(&s->bump);
-		fallow_bump_mark(&s->bump, &marks[i]);
+			CHECK(fallow_bump_alloc(&s->arena.bump, 9000) != NULL);
+		CHECK(fallow_bump_alloc(&s->arena.bump, 200 * KIB) != NULL);
+		before[i] = counts_now(&s->arena.bump);
+		fallow_bump_mark(&s->arena.bump, &marks[i]);
 	}
 	/* The oldest block goes in the innermost scope. */
-	fallow_bump_free(&s->bump, kept[0], 10000);
-	fallow_bump_free(&s->bump, kept[2], 10000);
-	fallow_bump_rewind(&s->bump, &marks[2]);
-	now = counts_now(&s->bump);
+	fallow_bump_free(&s->arena.bump, kept[0], 10000);
+	fallow_bump_free(&s->arena.bump, kept[2], 10000);
+	fallow_bump_rewind(&s->arena.bump, &marks[2]);
+	now = counts_now(&s->arena.bump);
 	CHECK_EQUAL(now.scopes, 2);
 	CHECK_EQUAL(now.chunks, before[2].chunks);
 	CHECK_EQUAL(now.large, before[2].large);
 	CHECK_EQUAL(now.unused, before[2].unused);
 	CHECK_EQUAL(now.listed, before[2].listed + bump_piece_size(10000));
-	CHECK(bytes_are(kept[1], 10000, 1));
-	bump_look(&s->bump);
+	CHECK(arena_is(kept[1], 10000, 1));
+	arena_look(&s->arena.bump);
 	/* It is gone: said, and nothing else. */
-	fallow_bump_rewind(&s->bump, &marks[3]);
+	fallow_bump_rewind(&s->arena.bump, &marks[3]);
 	CHECK_EQUAL(s->rig->misuses, 1);
 	CHECK_EQUAL(s->rig->misuse.kind, FALLOW_MISUSE_BAD_MARK);
 	s->rig->misuses_expected = 1;
-	fallow_bump_rewind(&s->bump, &marks[0]);
-	now = counts_now(&s->bump);
+	fallow_bump_rewind(&s->arena.bump, &marks[0]);
+	now = counts_now(&s->arena.bump);
 	CHECK_EQUAL(now.scopes, 0);
 	CHECK_EQUAL(now.chunks, before[0].chunks);
 	CHECK_EQUAL(now.listed, before[0].listed + bump_piece_size(10000));
-	bump_look(&s->bump);
+	arena_look(&s->arena.bump);
 	shadows_end(s);
 }
 
@@ -609,21 +399,23 @@ static void test_bump_scopes_nest(void)
 static void test_bump_older_does_not_grow(void)
 {
 	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
-	unsigned char *p = fallow_bump_alloc(&s->bump, 1000);
+	unsigned char *p = fallow_bump_alloc(&s->arena.bump, 1000);
 	struct fallow_bump_mark mark;
 	size_t unused;
 
-	bytes_fill(p, 0, 1000, 9);
-	unused = counts_now(&s->bump).unused;
-	fallow_bump_mark(&s->bump, &mark);
-	CHECK(fallow_bump_realloc(&s->bump, p, 1000, 900) == p);
-	CHECK_EQUAL(counts_now(&s->bump).unused, unused);
-	CHECK_EQUAL(counts_now(&s->bump).listed, 0);
-	CHECK(fallow_bump_realloc(&s->bump, p, 900, 950) != p);
-	fallow_bump_rewind(&s->bump, &mark);
-	CHECK(counts_now(&s->bump).unused + counts_now(&s->bump).listed >=
-		unused + bump_piece_size(1000));
-	bump_look(&s->bump);
+	arena_fill(p, 0, 1000, 9);
+	unused = counts_now(&s->arena.bump).unused;
+	fallow_bump_mark(&s->arena.bump, &mark);
+	CHECK(fallow_bump_realloc(&s->arena.bump, p, 1000, 900) == p);
+	CHECK_EQUAL(counts_now(&s->arena.bump).unused, unused);
+	CHECK_EQUAL(counts_now(&s->arena.bump).listed, 0);
+	CHECK(fallow_bump_realloc(&s->arena.bump, p, 900, 950) != p);
+	fallow_bump_rewind(&s->arena.bump, &mark);
+	unused += bump_piece_size(1000);
+	CHECK(counts_now(&s->arena.bump).unused +
+			counts_now(&s->arena.bump).listed >=
+		unused);
+	arena_look(&s->arena.bump);
 	shadows_end(s);
 }
 
@@ -643,18 +435,18 @@ static void test_bump_reset_keeps(void)
 					     : 3;
 
 		for (n = 0; n < chunks * 17 - 1; n++)
-			CHECK(fallow_bump_alloc(&s->bump, 60000) != NULL);
-		CHECK_EQUAL(counts_now(&s->bump).chunks, chunks * MIB);
-		fallow_bump_reset(&s->bump);
-		CHECK_EQUAL(counts_now(&s->bump).chunks, 0);
-		CHECK_EQUAL(counts_now(&s->bump).kept, expected * MIB);
-		bump_look(&s->bump);
+			CHECK(fallow_bump_alloc(&s->arena.bump, 60000) != NULL);
+		CHECK_EQUAL(counts_now(&s->arena.bump).chunks, chunks * MIB);
+		fallow_bump_reset(&s->arena.bump);
+		CHECK_EQUAL(counts_now(&s->arena.bump).chunks, 0);
+		CHECK_EQUAL(counts_now(&s->arena.bump).kept, expected * MIB);
+		arena_look(&s->arena.bump);
 	}
 	/* Kept chunks are used before the heap is asked. */
 	n = s->rig->sim.calls;
-	CHECK(fallow_bump_alloc(&s->bump, 60000) != NULL);
+	CHECK(fallow_bump_alloc(&s->arena.bump, 60000) != NULL);
 	CHECK_EQUAL(s->rig->sim.calls, n);
-	CHECK_EQUAL(counts_now(&s->bump).kept, 2 * MIB);
+	CHECK_EQUAL(counts_now(&s->arena.bump).kept, 2 * MIB);
 	shadows_end(s);
 }
 
@@ -665,14 +457,14 @@ static void test_bump_kept_goes_when_needed(void)
 		FALLOW_CLASS_FLAT, 16 * MIB, MIB, 64 * MIB);
 	void *p;
 
-	while (fallow_bump_alloc(&s->bump, 1000))
+	while (fallow_bump_alloc(&s->arena.bump, 1000))
 		;
-	fallow_bump_reset(&s->bump);
-	CHECK(counts_now(&s->bump).kept > 10 * MIB);
-	p = fallow_bump_alloc(&s->bump, 12 * MIB);
+	fallow_bump_reset(&s->arena.bump);
+	CHECK(counts_now(&s->arena.bump).kept > 10 * MIB);
+	p = fallow_bump_alloc(&s->arena.bump, 12 * MIB);
 	CHECK(p != NULL);
-	CHECK_EQUAL(counts_now(&s->bump).kept, 0);
-	fallow_bump_free(&s->bump, p, 12 * MIB);
+	CHECK_EQUAL(counts_now(&s->arena.bump).kept, 0);
+	fallow_bump_free(&s->arena.bump, p, 12 * MIB);
 	shadows_end(s);
 }
 
@@ -683,10 +475,10 @@ static void test_bump_last_memory(void)
 		FALLOW_CLASS_FLAT, 16 * MIB, 4 * MIB, 0);
 	size_t bytes = 0;
 
-	while (fallow_bump_alloc(&s->bump, 1000))
+	while (fallow_bump_alloc(&s->arena.bump, 1000))
 		bytes += bump_piece_size(1000);
 	CHECK(bytes > 15 * MIB);
-	CHECK(counts_now(&s->bump).unused < KIB);
+	CHECK(counts_now(&s->arena.bump).unused < KIB);
 	shadows_end(s);
 }
 
@@ -702,29 +494,30 @@ static void test_bump_realloc_exhausted(void)
 			struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW,
 				16 * MIB, 256 * KIB, FALLOW_BUMP_KEEP_NONE);
 			size_t old = sizes[i][0], new = sizes[i][1];
-			unsigned char *p = fallow_bump_alloc(&s->bump, old);
+			unsigned char *p = fallow_bump_alloc(
+				&s->arena.bump, old);
 
 			CHECK_OR_RETURN(p != NULL);
-			bytes_fill(p, 0, old, 4);
-			while (fallow_bump_alloc(&s->bump, 65536))
+			arena_fill(p, 0, old, 4);
+			while (fallow_bump_alloc(&s->arena.bump, 65536))
 				;
-			while (fallow_bump_alloc(&s->bump, 1))
+			while (fallow_bump_alloc(&s->arena.bump, 1))
 				;
-			while (fallow_bump_alloc(&s->bump, 100000))
+			while (fallow_bump_alloc(&s->arena.bump, 100000))
 				;
 			if (flags)
 				s->rig->sim.refuse_rate = 256;
-			CHECK(fallow_bump_realloc_flags(&s->bump, p, old, new,
-				      flags ? FALLOW_NOWAIT : 0) == NULL);
-			CHECK(bytes_are(p, old, 4));
-			bump_look(&s->bump);
+			CHECK(!fallow_bump_realloc_flags(&s->arena.bump, p,
+				old, new, flags ? FALLOW_NOWAIT : 0));
+			CHECK(arena_is(p, old, 4));
+			arena_look(&s->arena.bump);
 			/* It may shrink, to nothing. */
 			CHECK(fallow_bump_realloc(
-				      &s->bump, p, old, old / 2) == p);
-			CHECK(bytes_are(p, old / 2, 4));
+				      &s->arena.bump, p, old, old / 2) == p);
+			CHECK(arena_is(p, old / 2, 4));
 			CHECK(fallow_bump_realloc(
-				      &s->bump, p, old / 2, 0) == p);
-			bump_look(&s->bump);
+				      &s->arena.bump, p, old / 2, 0) == p);
+			arena_look(&s->arena.bump);
 			s->rig->sim.refuse_rate = 0;
 			shadows_end(s);
 		}
@@ -739,25 +532,26 @@ static void test_bump_nowait(void)
 	unsigned char *p;
 
 	sim_nowait = true;
-	CHECK(fallow_bump_alloc_flags(&s->bump, 10, FALLOW_NOWAIT) == NULL);
-	CHECK(fallow_bump_alloc_flags(&s->bump, MIB, FALLOW_NOWAIT) == NULL);
+	CHECK(!fallow_bump_alloc_flags(&s->arena.bump, 10, FALLOW_NOWAIT));
+	CHECK(!fallow_bump_alloc_flags(&s->arena.bump, MIB, FALLOW_NOWAIT));
 	CHECK_EQUAL(s->rig->sim.calls, calls);
 	sim_nowait = false;
-	p = fallow_bump_alloc(&s->bump, 3 * MIB);
+	p = fallow_bump_alloc(&s->arena.bump, 3 * MIB);
 	CHECK_OR_RETURN(p != NULL);
-	bytes_fill(p, 0, 100000, 6);
-	fallow_bump_free(&s->bump, p, 3 * MIB);
+	arena_fill(p, 0, 100000, 6);
+	fallow_bump_free(&s->arena.bump, p, 3 * MIB);
 	calls = s->rig->sim.calls;
 	sim_nowait = true;
 	/* The span's memory is still with the heap. */
-	CHECK(fallow_bump_alloc_flags(&s->bump, 10, FALLOW_NOWAIT) != NULL);
-	p = fallow_bump_alloc_flags(&s->bump, 100000, FALLOW_NOWAIT);
+	p = fallow_bump_alloc_flags(&s->arena.bump, 10, FALLOW_NOWAIT);
+	CHECK(p != NULL);
+	p = fallow_bump_alloc_flags(&s->arena.bump, 100000, FALLOW_NOWAIT);
 	CHECK_OR_RETURN(p != NULL);
 	CHECK_EQUAL(s->rig->sim.calls, calls);
 	p = fallow_bump_realloc_flags(
-		&s->bump, p, 100000, 50000, FALLOW_NOWAIT);
+		&s->arena.bump, p, 100000, 50000, FALLOW_NOWAIT);
 	CHECK(p != NULL);
-	bump_look(&s->bump);
+	arena_look(&s->arena.bump);
 	sim_nowait = false;
 	shadows_end(s);
 }
@@ -769,14 +563,14 @@ static void test_bump_copies(void)
 	unsigned char bytes[2000];
 	char *text;
 
-	bytes_fill(bytes, 0, sizeof(bytes), 8);
-	CHECK(bytes_are(fallow_bump_copy(&s->bump, bytes, sizeof(bytes)),
+	arena_fill(bytes, 0, sizeof(bytes), 8);
+	CHECK(arena_is(fallow_bump_copy(&s->arena.bump, bytes, sizeof(bytes)),
 		sizeof(bytes), 8));
-	CHECK(fallow_bump_copy(&s->bump, bytes, 0) != NULL);
-	text = fallow_bump_strdup(&s->bump, "an arena");
+	CHECK(fallow_bump_copy(&s->arena.bump, bytes, 0) != NULL);
+	text = fallow_bump_strdup(&s->arena.bump, "an arena");
 	CHECK(text && !strcmp(text, "an arena"));
-	fallow_bump_free(&s->bump, text, 9);
-	CHECK(fallow_bump_strdup(&s->bump, "") == text);
+	fallow_bump_free(&s->arena.bump, text, 9);
+	CHECK(fallow_bump_strdup(&s->arena.bump, "") == text);
 	CHECK(*text == 0);
 	shadows_end(s);
 }
@@ -821,8 +615,8 @@ static void test_bump_is_not_the_heap(void)
 {
 	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
 	struct fallow *heap = &s->rig->heap;
-	unsigned char *p = fallow_bump_alloc(&s->bump, 100);
-	unsigned char *large = fallow_bump_alloc(&s->bump, 100000);
+	unsigned char *p = fallow_bump_alloc(&s->arena.bump, 100);
+	unsigned char *large = fallow_bump_alloc(&s->arena.bump, 100000);
 	void *mine = fallow_alloc(heap, 100000);
 	void *begin = (void *)white_page(s->rig, p)->base;
 
@@ -832,18 +626,18 @@ static void test_bump_is_not_the_heap(void)
 	CHECK(fallow_realloc(heap, white_opaque(begin), 5) == NULL);
 	CHECK_EQUAL(fallow_usable_size(heap, begin), 0);
 	CHECK_EQUAL(s->rig->misuse.kind, FALLOW_MISUSE_FOREIGN);
-	fallow_bump_free(&s->bump, mine, 100000);
+	fallow_bump_free(&s->arena.bump, mine, 100000);
 	CHECK_EQUAL(s->rig->misuse.kind, FALLOW_MISUSE_FOREIGN);
 	CHECK_EQUAL(s->rig->misuses, 6);
-	fallow_bump_free(&s->bump, large, 100001);
+	fallow_bump_free(&s->arena.bump, large, 100001);
 	CHECK_EQUAL(s->rig->misuse.kind, FALLOW_MISUSE_WRONG_SIZE);
 	CHECK_EQUAL(s->rig->misuse.block, (uintptr_t)large);
 	CHECK_EQUAL(s->rig->misuse.block_size, 100000);
 	CHECK_EQUAL(s->rig->misuse.given_size, 100001);
-	CHECK(fallow_bump_realloc(&s->bump, large, 99999, 5) == NULL);
+	CHECK(fallow_bump_realloc(&s->arena.bump, large, 99999, 5) == NULL);
 	CHECK_EQUAL(s->rig->misuses, 8);
 	s->rig->misuses_expected = 8;
-	fallow_bump_free(&s->bump, large, 100000);
+	fallow_bump_free(&s->arena.bump, large, 100000);
 	fallow_free(heap, mine);
 	shadows_end(s);
 }
