@@ -33,6 +33,10 @@ struct board_thread {
 	bool gone;
 };
 
+/* A thread that waits in turn for a CPU would hold up all behind it: with a
+ * thousand threads on two CPUs a fair lock took a thousand switches a turn. */
+#define FL_PORT_BARGES 1
+
 #define BOARD_THREAD_HIDDEN \
 	__attribute__((tls_model("initial-exec"), visibility("hidden")))
 extern _Thread_local struct board_thread board_thread BOARD_THREAD_HIDDEN;
