@@ -12,6 +12,7 @@
 #   tests/harness/*.c     the same, about the code that all other tests rely on
 #   tests/returns/*.c     a host program of `bench-return` alone
 #   tests/bench/*         allocators side by side, see tests/bench/bench.mk
+#   tests/preload/        what is run under libfallow.so: preload.mk
 #   tests/guest/*.c       images, linked with each board's start-up code; a name
 #                         that ends in _x86_64 or _aarch64 is of that CPU alone
 #
@@ -374,11 +375,14 @@ include tests/guest/picolibc.mk
 
 include tests/model/model.mk
 
+# The shared library for this machine, under real programs.
+include tests/preload/preload.mk
+
 # Allocators side by side: `make bench`.
 include tests/bench/bench.mk
 include tests/bench/bump.mk
 
-PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(BOOT_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(BENCH_JOBS)$(CHECK_JOBS)$(MODEL_JOBS)
+PLAN = $(UNIT_JOBS)$(EXPECT_JOBS)$(GUEST_JOBS)$(BOOT_JOBS)$(PICOLIBC_JOBS)$(REPLAY_JOBS)$(BENCH_JOBS)$(CHECK_JOBS)$(MODEL_JOBS)$(PRELOAD_JOBS)
 
 # ---------------------------------------------------------------- settings --
 
@@ -408,7 +412,7 @@ endif
 # ----------------------------------------------------------------- targets --
 
 .PHONY: test
-test: programs images archives ## everything; TEST=part of a name, SEED=n
+test: programs images archives $(PRELOAD) $(PRELOAD_PROGRAMS) ## everything; TEST=part of a name, SEED=n
 	$(file >$(BUILD)/test.plan,$(PLAN))
 	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan $(BUILD)/test.plan
 

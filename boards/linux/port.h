@@ -33,10 +33,6 @@ struct board_thread {
 	bool gone;
 };
 
-/* A thread that waits in turn for a CPU would hold up all behind it: with a
- * thousand threads on two CPUs a fair lock took a thousand switches a turn. */
-#define FL_PORT_BARGES 1
-
 #define BOARD_THREAD_HIDDEN \
 	__attribute__((tls_model("initial-exec"), visibility("hidden")))
 extern _Thread_local struct board_thread board_thread BOARD_THREAD_HIDDEN;
@@ -62,7 +58,7 @@ static inline struct fl_port_state fl_port_enter(void)
 static inline void fl_port_leave(struct fl_port_state state)
 {
 	(void)state;
-	/* Pairs with the acquire in board_thread_inside(): what the call did
+	/* Pairs with the acquire in stands_still(): what the call did
 	 * comes first. */
 	__atomic_store_n(&board_thread.busy, 0, __ATOMIC_RELEASE);
 }
@@ -94,7 +90,7 @@ static inline struct fl_port_state fl_port_lock_enter(void)
 static inline void fl_port_lock_leave(struct fl_port_state state)
 {
 	(void)state;
-	/* Pairs with the acquire in board_thread_inside(). */
+	/* Pairs with the acquire in stands_still(). */
 	__atomic_store_n(&board_thread.locks,
 		(uint8_t)(board_thread.locks - 1), __ATOMIC_RELEASE);
 }
@@ -104,7 +100,8 @@ static inline void *fl_port_held(void)
 	return board_locks;
 }
 
-/* A thread that holds a lock may not be running. */
+/* A thread that holds a lock may not be running, nor the next in turn: with a
+ * thousand threads on two CPUs a fair lock took a thousand switches a turn. */
 #define FL_PORT_LOCK_FAIR 0
 
 /* The CPU goes to whoever wants it: the holder of a lock may not be running. */

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fork() while threads storm: every child allocates, frees what others had,
+ * makes threads, and forks again; the parent goes on.
+ */
+#define _GNU_SOURCE
+
+#include "library.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#define STORMS 4
+#define SLOTS 300
+#define FORKS 40
+/* A child that hangs is told so, on a machine that is busy too. */
+#define HANGS_S 100
+
+static bool over;
+/* Blocks that a storm has at any time, for children to look at. */
+static struct slot {
+	unsigned char *p;
+} slots[STORMS][SLOTS];
+
+/* Replaces blocks of all sizes at random until it is told to stop. */
+static void *storm(void *arg)
+{
+	struct slot *mine = slots[(uintptr_t)arg];
+	uint64_t random = test_seed + (uintptr_t)arg;
+
+	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
+		struct slot *slot = &mine[test_random(&random) % SLOTS];
+		size_t size = test_random(&random) %
+			(test_random(&random) % 8 != 0 ? 600 : 90000);
+		unsigned char *p;
+
+		/* A child finds in the slots what is in use, and no more. */
+		p = __atomic_exchange_n(&slot->p, NULL, __ATOMIC_RELAXED);
+		free(p);
+		p = malloc(size);
+		if (p == NULL)
+			abort();
+		memset(p, 0x5a, size);
+		__atomic_store_n(&slot->p, p, __ATOMIC_RELEASE);
+	}
+	for (unsigned i = 0; i < SLOTS; i++)
+		free(__atomic_exchange_n(&mine[i].p, NULL, __ATOMIC_RELAXED));
+	return NULL;
+}
+
+/* Allocates in every size, whoever had the memory; returns whether it is all
+ * there. */
+static bool use(void)
+{
+	unsigned char *blocks[400];
+	bool good = true;
+
+	for (unsigned i = 0; i < 400; i++) {
+		blocks[i] = malloc(1 + i * i % 70000);
+		if (blocks[i] == NULL)
+			return false;
+		memset(blocks[i], (int)i, 1 + i * i % 70000);
+	}
+	for (unsigned i = 0; i < 400; i++) {
+		good = good && blocks[i][i * i % 70000] == (i & 0xff);
+		free(blocks[i]);
+	}
+	return good;
+}
+
+static void *user(void *arg)
+{
+	return use() ? arg : NULL;
+}
+
+/* Whether threads can be made that allocate. */
+static bool threads_use(void)
+{
+	pthread_t threads[3];
+	bool good = true;
+
+	for (uintptr_t i = 0; i < 3; i++)
+		if (pthread_create(&threads[i], NULL, user, (void *)(i + 1)))
+			return false;
+	for (unsigned i = 0; i < 3; i++) {
+		void *result = NULL;
+
+		pthread_join(threads[i], &result);
+		good = good && result != NULL;
+	}
+	return good;
+}
+
+/* What a storm had is to be freed by the child, but for the one that it was
+ * just replacing. */
+static void others_free(void)
+{
+	for (unsigned s = 0; s < STORMS; s++)
+		for (unsigned i = 0; i < SLOTS; i++)
+			if (i % 3 != 0 && slots[s][i].p != NULL &&
+				malloc_usable_size(slots[s][i].p) > 0)
+				slots[s][i].p = realloc(slots[s][i].p, 40);
+}
+
+/* Returns the exit status of a child that ran this. */
+static int child_run(unsigned depth)
+{
+	int status = 0;
+	pid_t again;
+
+	alarm(HANGS_S);
+	if (!use())
+		return 1;
+	others_free();
+	if (!threads_use() || !use())
+		return 2;
+	(void)malloc_trim(0);
+	if (depth == 0)
+		return 0;
+	again = fork();
+	if (again == 0)
+		_exit(child_run(depth - 1));
+	if (again < 0 || waitpid(again, &status, 0) != again || status != 0)
+		return 3;
+	return use() ? 0 : 4;
+}
+
+/* Forks; returns the child's status as waitpid() has it. */
+static int fork_once(unsigned depth)
+{
+	int status = -1;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(child_run(depth));
+	if (child > 0)
+		waitpid(child, &status, 0);
+	return status;
+}
+
+static void test_forks_in_a_storm(void)
+{
+	pthread_t threads[STORMS];
+
+	CHECK(of_library((void *)malloc));
+	for (uintptr_t i = 0; i < STORMS; i++)
+		CHECK_OR_RETURN(pthread_create(
+			&threads[i], NULL, storm, (void *)i) == 0);
+	for (unsigned i = 0; i < FORKS; i++)
+		CHECK_EQUAL(fork_once(i % 10 == 0 ? 2 : 0), 0);
+	__atomic_store_n(&over, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < STORMS; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(use());
+}
+
+/* One thread alone, which is the simple case, and then no thread that has ever
+ * allocated but this. */
+static void test_forks_alone(void)
+{
+	for (unsigned i = 0; i < 20; i++)
+		CHECK_EQUAL(fork_once(1), 0);
+	CHECK(use());
+}
+
+/* Two threads that fork at the same time. */
+static void *forker(void *arg)
+{
+	for (unsigned i = 0; i < 15; i++)
+		if (fork_once(0) != 0)
+			return NULL;
+	return arg;
+}
+
+static void test_forks_at_once(void)
+{
+	pthread_t threads[2];
+
+	for (uintptr_t i = 0; i < 2; i++)
+		CHECK_OR_RETURN(pthread_create(&threads[i], NULL, forker,
+					(void *)(i + 1)) == 0);
+	for (uintptr_t i = 0; i < 2; i++) {
+		void *result = NULL;
+
+		pthread_join(threads[i], &result);
+		CHECK(result == (void *)(i + 1));
+	}
+}
+
+/* A handler of the program's may allocate around a fork. */
+static void *kept;
+
+static void handler(void)
+{
+	free(kept);
+	kept = malloc(1234);
+}
+
+static void test_forks_with_handlers(void)
+{
+	pthread_atfork(handler, handler, handler);
+	test_forks_alone();
+	CHECK(malloc_usable_size(kept) >= 1234);
+}
+
+const struct test tests[] = {
+	{ "forks_alone", test_forks_alone },
+	{ "forks_in_a_storm", test_forks_in_a_storm },
+	{ "forks_at_once", test_forks_at_once },
+	{ "forks_with_handlers", test_forks_with_handlers },
+	{ NULL, NULL },
+};
