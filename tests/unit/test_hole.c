@@ -134,11 +134,13 @@ static size_t purge(struct model *model, uint64_t only)
 		uint32_t used = page->used;
 
 		fl_page_fold(page, op.local);
-		fl_batch_entry(&batch, (struct entry){ .page = page });
+		fl_batch_entry(op.heap, &batch, (struct entry){ .page = page });
 		made = fl_hole_make(op.heap, page, only, fl_batch_range,
 			&batch);
-		if (made == 0)
+		if (made == 0) {
+			fl_batch_drop(op.heap, &batch);
 			break;
+		}
 		if (page->place == PLACE_QUEUE)
 			page->wake += page->used - used;
 		fl_local_settle(op.heap, op.local, page);
@@ -442,6 +444,14 @@ static bool no_more(void *arg, uintptr_t base, size_t size)
 	return false;
 }
 
+/* Makes the heap know, or not, that what is pending of a page was handed over:
+ * this is what is right for it when nobody is inside. */
+static void handed_set(struct heap *heap, struct page *page, bool handed)
+{
+	page->chunk->handed ^= slice_mask(page->first_slice, 1);
+	heap->handed += handed ? 1 : (size_t)-1;
+}
+
 static void one_by_one(struct model *model)
 {
 	struct heap *heap = white_heap(model->rig);
@@ -469,7 +479,9 @@ static void one_by_one(struct model *model)
 			page->wake += page->used - used;
 		fl_local_settle(heap, op.local, page);
 		op_drop(&op);
+		handed_set(heap, page, true);
 		white_check(model->rig);
+		handed_set(heap, page, false);
 		model->rig->sim.provider.decommit(
 			&model->rig->sim, &range, 1);
 		heap->counters.committed -= bytes;
@@ -824,8 +836,10 @@ static void test_hole_check(void)
 
 	/* A listed block, of which a granule is about to go. */
 	*pending |= 1u << 0;
+	handed_set(white_heap(rig), page, true);
 	CHECK(!strcmp(fallow_check(&rig->heap, NULL),
 		"a free list holds blocks whose memory is there"));
+	handed_set(white_heap(rig), page, false);
 	*pending = 0;
 
 	/* A hole that no decommit made. */
