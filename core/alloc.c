@@ -187,12 +187,17 @@ static void *block_find(struct op *op, const struct request *request)
 	bool reclaim = !(op->flags & (FALLOW_NORECLAIM | FALLOW_NOWAIT)) &&
 		op_may_wait(op);
 	void *block = block_search(op, request);
+	uint32_t given;
 
 	if (block != NULL || (op->flags & FLAG_OPTIONAL))
 		return block;
 	if (reclaim) {
 		(void)fl_reclaim(op, FALLOW_RECLAIM_FLOOR);
-		block = block_alloc(op, request);
+		given = reclaim_given(op->heap);
+		/* What another is just giving back, no reclaim finds. */
+		do
+			block = block_alloc(op, request);
+		while (block == NULL && fl_reclaim_others(op, &given));
 	}
 	if (block == NULL)
 		block = block_borrow(op, request);

@@ -21,6 +21,7 @@
 #define fl_cas_acquire(p, expected, v) fl_cas_acq_rel(p, expected, v)
 #define fl_cas_release(p, expected, v) fl_cas_acq_rel(p, expected, v)
 #define fl_add_relaxed(p, v) ((void)(*(p) += (v)))
+#define fl_add_release(p, v) fl_add_relaxed(p, v)
 
 #else
 
@@ -39,6 +40,8 @@
 		p, expected, v, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 #define fl_add_relaxed(p, v) \
 	((void)__atomic_fetch_add(p, v, __ATOMIC_RELAXED))
+#define fl_add_release(p, v) \
+	((void)__atomic_fetch_add(p, v, __ATOMIC_RELEASE))
 
 #endif
 

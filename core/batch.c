@@ -17,10 +17,21 @@
 #include "chunk.h"
 #include "class.h"
 
-void fl_batch_entry(struct batch *batch, struct entry entry)
+void fl_batch_entry(
+	struct heap *heap, struct batch *batch, struct entry entry)
 {
 	fl_assert(batch->entry_count < BATCH_ENTRIES);
+	/* Before anything is taken away: who then finds no memory, having
+	 * looked under heap->lock, sees that some is on its way. */
+	if (batch->entry_count == 0)
+		fl_add_relaxed(&heap->sweeping.giving, 1);
 	batch->entries[batch->entry_count++] = entry;
+}
+
+void fl_batch_drop(struct heap *heap, struct batch *batch)
+{
+	if (--batch->entry_count == 0)
+		fl_add_relaxed(&heap->sweeping.giving, (uint32_t)-1);
 }
 
 bool fl_batch_range(void *arg, uintptr_t base, size_t size)
@@ -66,7 +77,7 @@ uint32_t fl_batch_claim(struct heap *heap, struct batch *batch,
 
 	if (slices == 0 || !batch_has_room(batch, SLICE_RANGES))
 		return slices;
-	fl_batch_entry(batch, (struct entry){ .chunk = chunk });
+	fl_batch_entry(heap, batch, (struct entry){ .chunk = chunk });
 	while (slices != 0 && batch_goes_on(batch, SLICE_RANGES)) {
 		unsigned slice = (unsigned)__builtin_ctz(slices);
 
@@ -81,7 +92,8 @@ uint32_t fl_batch_claim(struct heap *heap, struct batch *batch,
 	return slices;
 }
 
-bool fl_batch_handed(struct batch *batch, struct page *page)
+bool fl_batch_handed(
+	struct heap *heap, struct batch *batch, struct page *page)
 {
 	unsigned most = HANDED_RANGES;
 	unsigned i;
@@ -91,7 +103,7 @@ bool fl_batch_handed(struct batch *batch, struct page *page)
 		most = SLICE_RANGES;
 	if (!batch_has_room(batch, most))
 		return false;
-	fl_batch_entry(batch, (struct entry){ .page = page });
+	fl_batch_entry(heap, batch, (struct entry){ .page = page });
 	for (i = 0; i < page->slices; i++)
 		slice_add(batch, page->base + i * SLICE_BYTES,
 			fl_load_relaxed(&page->chunk->pending
@@ -213,7 +225,7 @@ size_t fl_batch_give(struct op *op, struct batch *batch, bool *refused)
 	size_t bytes = 0;
 	unsigned i;
 
-	if (batch->range_count == 0)
+	if (batch->entry_count == 0)
 		return 0;
 	if (!first)
 		batch_call(op, batch);
@@ -224,6 +236,10 @@ size_t fl_batch_give(struct op *op, struct batch *batch, bool *refused)
 			page_return(op, batch, i);
 	if (first)
 		batch_call(op, batch);
+	/* Pairs with fl_reclaim_others(): it is all there, and is told of
+	 * before nothing is on its way any more. */
+	fl_add_release(&heap->sweeping.given, 1);
+	fl_add_release(&heap->sweeping.giving, (uint32_t)-1);
 	batch_begin(batch);
 	return bytes;
 }

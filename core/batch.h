@@ -10,8 +10,8 @@
 /* Ranges a batch carries, 25 bytes each, and what they belong to, 16 bytes: on a
  * stack that may be 2 KiB in all, where an allocation that reclaims has a third
  * of it already. */
-#define BATCH_RANGES 24
-#define BATCH_ENTRIES 12
+#define BATCH_RANGES 23
+#define BATCH_ENTRIES 11
 _Static_assert(BATCH_RANGES <= FALLOW_RANGES_MAX, "one call carries a batch");
 /* A slice has at most this many runs of granules: every other one. */
 #define SLICE_RANGES ((SLICE_GRANULES + 1) / 2)
@@ -57,7 +57,11 @@ static inline bool batch_has_room(const struct batch *batch, unsigned ranges)
 }
 
 /* Begins an entry; its ranges follow.  There is room. */
-void fl_batch_entry(struct batch *batch, struct entry entry);
+void fl_batch_entry(
+	struct heap *heap, struct batch *batch, struct entry entry);
+
+/* Drops the last entry, which has no ranges. */
+void fl_batch_drop(struct heap *heap, struct batch *batch);
 
 /* Adds a range to the last entry; returns whether there is room for another. */
 bool fl_batch_range(void *batch, uintptr_t base, size_t size);
@@ -70,7 +74,8 @@ uint32_t fl_batch_claim(struct heap *heap, struct batch *batch,
 /* Takes over the pending granules of a page that was handed over, at most
  * HANDED_RANGES runs of them; returns whether there was room.  Under
  * heap->lock. */
-bool fl_batch_handed(struct batch *batch, struct page *page);
+bool fl_batch_handed(
+	struct heap *heap, struct batch *batch, struct page *page);
 
 /*
  * Gives it all back: drops the context, and begins the batch anew.  *refused:

@@ -25,7 +25,7 @@
 #include "chunk.h"
 
 /* What current pages may keep. */
-#define CURRENT_BYTES ((size_t)1 << 20)
+#define CURRENT_BYTES ((uint32_t)1 << 20)
 /* Ages are counted in so many steps up to floor_epochs. */
 #define AGES 64
 _Static_assert(AGES <= 64, "an age is a bit of sweeping.floor_ages");
@@ -290,8 +290,8 @@ bool fl_floor_current(struct sweep *sweep, const struct page *page)
 	struct heap *heap = sweep->op->heap;
 	struct sweeping *sweeping = &heap->sweeping;
 	/* What a reclaim looks at is not taken from this epoch's sweeps. */
-	size_t *left = sweep->level == LEVEL_SWEEP ? &sweeping->current_left
-						   : &sweep->current_left;
+	uint32_t *left = sweep->level == LEVEL_SWEEP ? &sweeping->current_left
+						     : &sweep->current_left;
 	struct fl_port_state state;
 	bool fits;
 

@@ -288,6 +288,9 @@ struct sweeping {
 	uint32_t wanted;   /* enum wanted */
 	uint32_t changed;  /* the epoch in which something shared last changed:
 			    * slices were freed, a context was parked */
+	/* Batches of memory on its way back, and those that have come there:
+	 * changed atomically by anybody. */
+	uint32_t giving, given;
 	size_t at;         /* the slice that this epoch's pass has come to */
 	/* What the floor keeps, by steps of age: those that stay whole, and
 	 * the one of which pieces do (floor.c).  In granules, what it may and
@@ -296,7 +299,7 @@ struct sweeping {
 	uint32_t floor_age;
 	struct floor_run floor_runs[FLOOR_RUNS];
 	size_t floor_limit, floor_kept;
-	size_t current_left; /* bytes that current pages may keep */
+	uint32_t current_left; /* bytes that current pages may keep */
 };
 
 struct heap {

@@ -24,6 +24,10 @@
 #define STEP_CHUNKS 512
 /* Pages that are looked at in one answer. */
 #define STEP_PAGES 8
+/* Who finds no memory waits so often for what others are giving back: about as
+ * long as a slow shootdown takes.  No longer, since a sweep in an idle loop may
+ * not go on while somebody waits. */
+#define WAIT_PAUSES (1u << 16)
 /* A page of at most 56 blocks has no more holes than so many batches carry. */
 #define RECLAIM_PASSES 3
 
@@ -36,7 +40,8 @@ static bool handed_take(struct sweep *sweep, struct chunk *chunk)
 
 		if (!batch_has_room(&sweep->batch, SLICE_RANGES))
 			return false;
-		if (!fl_batch_handed(&sweep->batch, &chunk->records[first]))
+		if (!fl_batch_handed(sweep->op->heap, &sweep->batch,
+			    &chunk->records[first]))
 			return false;
 		chunk->handed &= ~slice_mask(first, 1);
 		sweep->op->heap->handed--;
@@ -84,7 +89,7 @@ size_t fl_reclaim(struct op *op, unsigned level)
 	struct heap *heap = op->heap;
 	struct sweep sweep = {
 		.op = op,
-		.level = level,
+		.level = (uint8_t)level,
 		.budget = SIZE_MAX,
 		.thorough = true,
 	};
@@ -114,6 +119,26 @@ size_t fl_reclaim(struct op *op, unsigned level)
 	 * sweep had seen it. */
 	heap_changed(heap);
 	return sweep.bytes;
+}
+
+bool fl_reclaim_others(struct op *op, uint32_t *given)
+{
+	const struct sweeping *sweeping = &op->heap->sweeping;
+	uint32_t was = *given;
+	unsigned i;
+
+	/* Pairs with fl_batch_give(). */
+	if (fl_load_acquire(&sweeping->giving) != 0) {
+		op_drop(op);
+		for (i = 0; i < WAIT_PAUSES &&
+			fl_load_acquire(&sweeping->giving) != 0 &&
+			fl_load_acquire(&sweeping->given) == was;
+			i++)
+			fl_port_pause();
+		op_rejoin(op);
+	}
+	*given = fl_load_acquire(&sweeping->given);
+	return *given != was;
 }
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))

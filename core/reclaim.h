@@ -10,6 +10,11 @@
 /* fallow_reclaim() inside the context, which it drops. */
 size_t fl_reclaim(struct op *op, unsigned level);
 
+/* Whether others have given memory back since *given, which is brought up to
+ * date; waits a while for some that is on its way.  Where the call may wait;
+ * drops the context. */
+bool fl_reclaim_others(struct op *op, uint32_t *given);
+
 /* Gives back what contexts that run have handed over. */
 void fl_reclaim_handed(struct sweep *sweep);
 
@@ -19,6 +24,13 @@ void fl_reclaim_handed(struct sweep *sweep);
 bool fl_reclaim_answer(struct op *op);
 
 #pragma GCC visibility pop
+
+/* How often memory was given back so far: read before it is looked for. */
+static inline uint32_t reclaim_given(const struct heap *heap)
+{
+	/* Pairs with fl_batch_give(). */
+	return fl_load_acquire(&heap->sweeping.given);
+}
 
 /* Whether another context has asked for memory since this one last answered. */
 static inline bool reclaim_asked(const struct op *op)

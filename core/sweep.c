@@ -127,9 +127,9 @@ static void page_purge(struct sweep *sweep, struct page *page, uint64_t only)
 	struct heap *heap = sweep->op->heap;
 	uint32_t used = page->used;
 
-	fl_batch_entry(&sweep->batch, (struct entry){ .page = page });
+	fl_batch_entry(heap, &sweep->batch, (struct entry){ .page = page });
 	if (fl_hole_make(heap, page, only, fl_batch_range, &sweep->batch) == 0)
-		sweep->batch.entry_count--;
+		fl_batch_drop(heap, &sweep->batch);
 	/* There may be more than there was room for. */
 	else if (!batch_goes_on(&sweep->batch, 1)) {
 		sweep->later = true;

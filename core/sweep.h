@@ -11,12 +11,10 @@
 /* A pass over what may be swept: a sweep or a reclaim. */
 struct sweep {
 	struct op *op;
-	unsigned level;
 	uint32_t number; /* pages with it have been seen */
 	uint32_t epoch;
-	size_t budget;   /* pages that may still be looked at */
-	size_t bytes;    /* given back so far */
-	size_t current_left; /* of a reclaim: what current pages may keep */
+	uint32_t current_left; /* of a reclaim: bytes for current pages */
+	uint8_t level;
 	bool thorough;   /* skip no page */
 	bool refused;
 	bool later;      /* something was left that a later sweep can have */
@@ -24,6 +22,8 @@ struct sweep {
 	bool cut;        /* a page had more than the batch had room for */
 	bool missed;     /* a page may not have been looked at */
 	bool walk;       /* none is, for the last time it was too many */
+	size_t budget;   /* pages that may still be looked at */
+	size_t bytes;    /* given back so far */
 	struct batch batch;
 };
 

@@ -123,10 +123,105 @@ static void test_sweep_after_answer(void)
 	fake_end(fake);
 }
 
+/* Memory that another is giving back while a call finds none: so long until it
+ * has come. */
+static struct {
+	struct fake *fake;
+	unsigned left;
+} coming;
+
+static void coming_step(void)
+{
+	struct heap *heap = inside(coming.fake);
+
+	if (coming.left == 0 || --coming.left > 0)
+		return;
+	coming.fake->rig->sim.budget = 0;
+	heap->sweeping.given++;
+	heap->sweeping.giving = 0;
+}
+
+/* Tries to get memory that there is none of, while a batch is on its way for
+ * `left` steps; 0: for ever. */
+static void *coming_alloc(struct fake *fake, unsigned flags, unsigned left)
+{
+	void *block;
+
+	coming.fake = fake;
+	coming.left = left;
+	fake->rig->sim.budget = committed(fake);
+	inside(fake)->sweeping.giving = 1;
+	test_port.waits = 0;
+	test_port.step = coming_step;
+	test_port.entry_irqs_on = test_port.irqs_on;
+	block = fallow_alloc_flags(&fake->rig->heap, MIB, flags);
+	test_port.step = NULL;
+	inside(fake)->sweeping.giving = 0;
+	fake->rig->sim.budget = 0;
+	return block;
+}
+
+/* A call that may wait gets what another is just giving back; one that may not
+ * does not wait; and nobody waits for ever. */
+static void test_reclaim_waits_for_others(void)
+{
+	struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+	void *first = alloc_as(fake, 0, 100);
+	void *block = coming_alloc(fake, 0, 1000);
+
+	CHECK(block != NULL);
+	CHECK(test_port.waits > 0);
+	fallow_free(&fake->rig->heap, block);
+	fallow_collect(&fake->rig->heap);
+	CHECK(coming_alloc(fake, FALLOW_NOWAIT, 0) == NULL);
+	CHECK_EQUAL(test_port.waits, 0);
+	CHECK(coming_alloc(fake, FALLOW_NORECLAIM, 0) == NULL);
+	CHECK_EQUAL(test_port.waits, 0);
+	test_port.irqs_on = false;
+	test_port.held = FALLOW_MODEL == FALLOW_MODEL_PREEMPT;
+	CHECK(coming_alloc(fake, 0, 0) == NULL);
+	CHECK_EQUAL(test_port.waits, 0);
+	test_port.irqs_on = true;
+	test_port.held = false;
+	CHECK(coming_alloc(fake, 0, 0) == NULL);
+	CHECK(test_port.waits > 0);
+	free_as(fake, 0, first);
+	fake_end(fake);
+}
+
+/* What is on its way is counted from the first range to the last. */
+static void giving_seen(struct sim *sim, enum sim_call call)
+{
+	struct fake *fake = sim->during_arg;
+
+	if (call == SIM_DECOMMIT)
+		meanwhile_bytes += inside(fake)->sweeping.giving;
+}
+
+static void test_reclaim_counts_batches(void)
+{
+	struct fake *fake = clock_begin(1, FALLOW_FLOOR_NONE);
+	uint32_t given = inside(fake)->sweeping.given;
+	void *block = alloc_as(fake, 0, 100);
+
+	free_as(fake, 0, alloc_as(fake, 0, MIB));
+	meanwhile_bytes = 0;
+	fake->rig->sim.during = giving_seen;
+	reclaim_as(fake, 0, FALLOW_RECLAIM_FLOOR);
+	fake->rig->sim.during = NULL;
+	CHECK(meanwhile_bytes > 0);
+	CHECK_EQUAL(inside(fake)->sweeping.given - given, meanwhile_bytes);
+	CHECK_EQUAL(inside(fake)->sweeping.giving, 0);
+	free_as(fake, 0, block);
+	fake_end(fake);
+}
+
 const struct test tests[] = {
 	{ "reclaim_busy_owner", test_reclaim_busy_owner },
 	{ "reclaim_during_sweep", test_reclaim_during_sweep },
 	{ "sweep_after_reclaim", test_sweep_after_reclaim },
 	{ "sweep_after_answer", test_sweep_after_answer },
+	{ "reclaim_waits_for_others", test_reclaim_waits_for_others },
+	{ "reclaim_counts_batches", test_reclaim_counts_batches },
 	{ NULL, NULL },
 };

@@ -60,6 +60,9 @@ static size_t give(struct rig *rig, struct batch *batch, bool *refused)
 	return bytes;
 }
 
+/* For ranges that are given to nobody. */
+static struct heap nowhere;
+
 /* Ranges of one entry that touch are one, but for a chunk's end and another
  * entry's. */
 static void test_batch_merges(void)
@@ -68,7 +71,7 @@ static void test_batch_merges(void)
 	uintptr_t base = 7 * CHUNK_BYTES;
 
 	batch_begin(&batch);
-	fl_batch_entry(&batch, (struct entry){ .slices = 1 });
+	fl_batch_entry(&nowhere, &batch, (struct entry){ .slices = 1 });
 	CHECK(fl_batch_range(&batch, base, GRANULE_BYTES));
 	CHECK(fl_batch_range(&batch, base + GRANULE_BYTES, GRANULE_BYTES));
 	CHECK_EQUAL(batch.range_count, 1);
@@ -82,7 +85,7 @@ static void test_batch_merges(void)
 	CHECK(fl_batch_range(&batch, base + CHUNK_BYTES, GRANULE_BYTES));
 	CHECK_EQUAL(batch.range_count, 4);
 	/* Of something else. */
-	fl_batch_entry(&batch, (struct entry){ .slices = 2 });
+	fl_batch_entry(&nowhere, &batch, (struct entry){ .slices = 2 });
 	CHECK(fl_batch_range(
 		&batch, base + CHUNK_BYTES + GRANULE_BYTES, GRANULE_BYTES));
 	CHECK_EQUAL(batch.range_count, 5);
@@ -97,7 +100,7 @@ static void test_batch_fills(void)
 	unsigned n = 1;
 
 	batch_begin(&batch);
-	fl_batch_entry(&batch, (struct entry){ .slices = 1 });
+	fl_batch_entry(&nowhere, &batch, (struct entry){ .slices = 1 });
 	while (fl_batch_range(&batch, CHUNK_BYTES + 2 * n * GRANULE_BYTES,
 		GRANULE_BYTES))
 		n++;
@@ -241,15 +244,16 @@ static void test_batch_handed(void)
 	CHECK(count >= 12 && count <= HANDED_RANGES);
 	CHECK_EQUAL(bytes, 12 * page->block_size);
 	batch_begin(&batch);
-	fl_batch_entry(&batch, (struct entry){ .slices = 1 });
+	fl_batch_entry(heap, &batch, (struct entry){ .slices = 1 });
 	while (batch_has_room(&batch, HANDED_RANGES))
 		fl_batch_range(&batch, CHUNK_BYTES +
 				2 * batch.range_count * GRANULE_BYTES,
 			GRANULE_BYTES);
-	CHECK(!fl_batch_handed(&batch, page));
+	CHECK(!fl_batch_handed(heap, &batch, page));
 	CHECK_EQUAL(batch.entry_count, 1);
+	fl_batch_drop(heap, &batch);
 	batch_begin(&batch);
-	CHECK(fl_batch_handed(&batch, page));
+	CHECK(fl_batch_handed(heap, &batch, page));
 	CHECK_EQUAL(batch.range_count, count);
 	CHECK_EQUAL(give(rig, &batch, &refused), bytes);
 	CHECK(!fl_hole_pending(heap, page));

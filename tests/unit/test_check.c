@@ -479,6 +479,11 @@ static void break_floor_most(struct scene *s)
 	SET(s->heap->sweeping.floor_runs[1].most, 5);
 }
 
+static void break_giving(struct scene *s)
+{
+	SET(s->heap->sweeping.giving, 1);
+}
+
 static void break_wanted(struct scene *s)
 {
 	SET(s->heap->sweeping.wanted, WANTED_YES + 1);
@@ -589,6 +594,7 @@ static const struct {
 	{ "behind what does not fit the floor keeps less", break_floor_most },
 	{ "current pages keep no more than they may", break_current_left },
 	{ "no sweep to come has seen a page", break_seen },
+	{ "with nobody inside no memory is on its way back", break_giving },
 	{ "a sweep is at rest, under way or wanted", break_wanted },
 	{ "no epoch is to come", break_later },
 	{ "no epoch is to come", break_changed },

@@ -371,7 +371,7 @@ static void test_floor_many_calls(void)
 	struct run run = white_slices(rig, CHUNK_SLICES);
 	struct op op = white_op(rig, 0);
 
-	/* Every other granule: each slice takes eight ranges of 24. */
+	/* Every other granule: each slice takes eight ranges. */
 	for (unsigned i = 0; i < CHUNK_SLICES * SLICE_GRANULES; i += 2)
 		(void)fl_memory_populate(&op, run.chunk->base +
 				i * GRANULE_BYTES, GRANULE_BYTES, false);
