@@ -97,7 +97,7 @@ static void test_flat_unaligned(void)
 {
 	uint64_t random = test_seed;
 
-	for (unsigned round = 0; round < 300 && !test_failures(); round++) {
+	for (unsigned round = 0; round < 100 && !test_failures(); round++) {
 		struct rig *rig = begin_flat(SMALL_WINDOW);
 		size_t offset = test_random(&random) % (300 * KIB);
 		size_t size = test_random(&random) % (600 * KIB) + 1;
