@@ -16,8 +16,8 @@
  *
  * The first three are arrays with a committed prefix (before the locals, the
  * pointers to all of them); the last is taken from in order.  Contexts are
- * added by the embedder, one call at a time.  Only the call that set heap->growing commits here; others wait for
- * it or do without (region.c).
+ * added by the embedder, one call at a time.  Only the call that set
+ * heap->growing commits here; others wait for it or do without (region.c).
  *
  * Classes flat and direct.  Locals, chunk pointers and the whole map are taken
  * at once from memory that was handed in, that the first region carries, or

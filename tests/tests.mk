@@ -364,6 +364,7 @@ CHECK_JOBS = $(foreach f,$(ARCHIVE_FLAVOURS), \
 	$(call check_job,single,single $(BUILD)/x86_64-single $(BUILD)/aarch64-single) \
 	$(call check_job,headers,headers $(HOST_CC) $(CLANG)) \
 	$(call check_job,purity,purity) \
+	$(call check_job,style,style) \
 	$(call check_job,readme,readme $(x86_64_CC) '$(x86_64_CLANG)') \
 	$(call check_job,runner,runner) \
 	$(foreach a,x86_64 aarch64, \

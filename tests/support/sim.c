@@ -11,8 +11,9 @@
  * gone at any time in the call, and if it were there until its end, or went
  * some time later, nobody would see that it is still used.
  *
- * Class window: memory that is taken away becomes inaccessible, and what is committed again reads as zero or is full of SIM_DIRT, so that no
- * byte survives by luck.  Class direct: the same, stricter than a real one,
+ * Class window: memory that is taken away becomes inaccessible, and what is
+ * committed again reads as zero or is full of SIM_DIRT, so that no byte
+ * survives by luck.  Class direct: the same, stricter than a real one,
  * where memory that was released stays mapped; what reserve() returns is
  * always dirty.  Class flat: the arena is accessible; the bytes outside of the
  * regions are fenced with SIM_FENCE, which sim_verdict() verifies; discard()

@@ -326,8 +326,8 @@ void fallow_free(struct fallow *heap, void *p);
  * Frees a block where fallow_free() is not legal: puts it by with one
  * compare-and-swap, and the next call that can frees it: an allocation in a
  * task that takes the slow path (but for NOWAIT ones), a sweep or reclaim, an
- * offline, the heap's end.  Until then it is a block in use to fallow_walk(), fallow_check() and
- * the snapshot, which also says how many there are.
+ * offline, the heap's end.  Until then it is a block in use to fallow_walk(),
+ * fallow_check() and the snapshot, which also says how many there are.
  * Misuse: as fallow_free(), noticed here, reported where the block would have
  * been freed; of more than four between two such calls only the counter tells.
  * A block that is written to afterwards costs those deferred before it.

@@ -187,7 +187,8 @@ struct fallow_provider {
 	 * offline, a block of such a one's page was freed, or one that was asked
 	 * for memory has handed some over, or put to use again after
 	 * fallow_park_context().  Called once, until a sweep says so again.  Of
-	 * all functions this one may call into the heap.  Context: any; interrupts as at the entry. */
+	 * all functions this one may call into the heap.  Context: any;
+	 * interrupts as at the entry. */
 	void (*sweep_wanted)(void *ctx, uint64_t ticks);
 };
 
