@@ -332,6 +332,15 @@ void test_returns_idle(struct returns *r, uint64_t until)
 	r->now = until;
 }
 
+void test_returns_busy(struct returns *r, uint64_t begin, uint64_t done,
+	uint64_t all)
+{
+	uint64_t now = begin + RETURNS_SECOND / 2 * done / all;
+
+	if (now > r->now)
+		r->now = now;
+}
+
 /* ---------------------------------------------------------------- random -- */
 
 uint64_t test_returns_below(struct returns *r, uint64_t n)

@@ -8,6 +8,9 @@
  * an hour of it takes a moment.  Freestanding: the same on the host and in a
  * guest.
  *
+ * What a program does without a pause is let take a second or half of one, so
+ * that a picture shows it; no idle loop is due in it.
+ *
  * Live bytes are those that were asked for.  Every block is touched whole when
  * it is allocated and verified when it is freed.
  */
@@ -45,8 +48,10 @@ struct returns_machine {
 	uint64_t epoch_ticks;
 	/* Contexts that there can be, at most RETURNS_CONTEXTS. */
 	unsigned contexts;
-	/* Whether samples are printed, one a line: "# SERIES MS LIVE RESIDENT".
-	 * A pipe makes pictures of them. */
+	/* Whether samples are printed, one a line: "# SERIES MS LIVE RESIDENT",
+	 * and what belongs into a picture of them: "#title SERIES TEXT", "#curve
+	 * SERIES TEXT" for the key, "#line SERIES BYTES TEXT" for a level.
+	 * tests/returns/pictures draws it. */
 	bool samples;
 	/* Fewer requests and smaller pages of one class: an emulated CPU. */
 	bool brief;
@@ -128,6 +133,10 @@ size_t test_returns_resident(struct returns *returns);
 /* Makes everything that was not used in this epoch or the last two equally
  * old: the flat floor.  It never drains. */
 void test_returns_flatten(struct returns *returns);
+
+/* Of what began at `begin` and takes half a second, so much is done. */
+void test_returns_busy(struct returns *returns, uint64_t begin, uint64_t done,
+	uint64_t all);
 
 /* Prints a sample, if there is a series. */
 void test_returns_sample(struct returns *returns);

@@ -14,19 +14,26 @@
 static void blocks_churn(struct returns *r, const struct returns_churn *churn,
 	struct returns_block *blocks, size_t left)
 {
+	size_t step = churn->blocks / 128 + 1;
+	uint64_t begin = r->now;
 	size_t i;
 
 	for (i = 0; i < churn->blocks; i++) {
 		blocks[i].size = churn->size != 0 ? churn->size
 						  : test_returns_size(r);
 		blocks[i].p = test_returns_alloc(r, blocks[i].size);
-		if (i % (churn->blocks / 64 + 1) == 0)
+		test_returns_busy(r, begin, i, churn->blocks);
+		if (i % step == 0)
 			test_returns_sample(r);
 	}
-	test_returns_sample(r);
 	test_returns_shuffle(r, blocks, churn->blocks);
-	for (i = 0; i < churn->blocks - left; i++)
+	begin = r->now;
+	for (i = 0; i < churn->blocks - left; i++) {
 		test_returns_free(r, blocks[i].p, blocks[i].size);
+		test_returns_busy(r, begin, i, churn->blocks - left);
+		if (i % step == 0)
+			test_returns_sample(r);
+	}
 }
 
 /* What the sweeps do, from the first to the last that is of use. */
@@ -42,6 +49,10 @@ static void churn_sweep(struct returns *r, struct returns_churn_result *result)
 		result->after[i] = test_returns_resident(r);
 	}
 	test_returns_check(r);
+	/* A picture of all of it would show nothing of this. */
+	test_returns_idle(r, begin + RETURNS_SECOND);
+	test_returns_sample(r);
+	r->series = NULL;
 	/* Twice as long as the floor can last. */
 	test_returns_idle(r,
 		begin + 2 * FALLOW_FLOOR_EPOCHS * RETURNS_EPOCH);

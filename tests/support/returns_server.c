@@ -61,6 +61,7 @@ static void server_burst(struct returns *r, const struct returns_server *server)
 	size_t most = server->burst / 2000 + 16;
 	struct returns_block *blocks = test_returns_scratch(
 		r, most * sizeof(*blocks));
+	uint64_t begin = r->now;
 	size_t n = 0;
 	size_t i;
 
@@ -71,12 +72,17 @@ static void server_burst(struct returns *r, const struct returns_server *server)
 
 		blocks[n].size = buffer ? server->buffer : test_returns_size(r);
 		blocks[n].p = test_returns_alloc(r, blocks[n].size);
+		test_returns_busy(r, begin, r->live, server->burst);
 		if (++n % (most / 64) == 0)
 			test_returns_sample(r);
 	}
-	test_returns_sample(r);
-	for (i = 0; i < n; i++)
+	begin = r->now;
+	for (i = 0; i < n; i++) {
 		test_returns_free(r, blocks[i].p, blocks[i].size);
+		test_returns_busy(r, begin, i, n);
+		if (i % (most / 64) == 0)
+			test_returns_sample(r);
+	}
 }
 
 static void server_request(

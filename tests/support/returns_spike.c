@@ -14,6 +14,7 @@
 static uint64_t spike_run(struct returns *r, const struct returns_spike *spike,
 	struct returns_block *blocks, size_t most)
 {
+	uint64_t begin = r->now;
 	size_t n = 0;
 	size_t i;
 
@@ -21,12 +22,17 @@ static uint64_t spike_run(struct returns *r, const struct returns_spike *spike,
 	while (r->live < spike->bytes && n < most && r->failed == 0) {
 		blocks[n].size = test_returns_size(r);
 		blocks[n].p = test_returns_alloc(r, blocks[n].size);
+		test_returns_busy(r, begin, r->live, spike->bytes);
 		if (++n % (most / 64) == 0)
 			test_returns_sample(r);
 	}
-	test_returns_sample(r);
-	for (i = 0; i < n; i++)
+	begin = r->now;
+	for (i = 0; i < n; i++) {
 		test_returns_free(r, blocks[i].p, blocks[i].size);
+		test_returns_busy(r, begin, i, n);
+		if (i % (most / 64) == 0)
+			test_returns_sample(r);
+	}
 	return n;
 }
 
