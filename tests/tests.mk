@@ -490,7 +490,7 @@ $(foreach n,$(RETURN),$(if $(filter $(n),host $(BOARDS)),,$(error RETURN=$(n) \
 endif
 RETURNS := $(BUILD)/host-clang/tests/returns/returns_host
 .PHONY: bench-return
-bench-return: $(RETURNS) $(foreach b,$(BOARDS),$(BUILD)/$(b)/returns.elf) ## how memory goes back: tables, and pictures in build/returns; RETURN=host
+bench-return: $(RETURNS) $(foreach b,$(filter $(or $(RETURN),$(BOARDS)),$(BOARDS)),$(BUILD)/$(b)/returns.elf) ## how memory goes back: tables, and pictures in build/returns; RETURN=host
 	@tests/returns/pictures $(BUILD)/returns \
 		$(foreach n,$(or $(RETURN),host $(BOARDS)),$(call returns_job,$(n)))
 
