@@ -184,7 +184,10 @@ struct fallow_config {
 	uint64_t secret;
 	/* The least time between two epochs of sweeps, in ticks of the
 	 * provider's clock; 0: FALLOW_EPOCH_TICKS, which is 100 ms of a clock
-	 * of nanoseconds. */
+	 * of nanoseconds, and hours or days of a slower one.  Far shorter, and
+	 * memory goes that is about to be used: a server without a floor calls
+	 * commit 80 times as often with 10 ms as with 100.  Far longer, and
+	 * what was used once stays for two epochs.  The README has figures. */
 	uint64_t epoch_ticks;
 	/* Free bytes that a sweep leaves if they were used of late; 0:
 	 * FALLOW_FLOOR_BYTES, but at most 1/64 of what was handed over;
