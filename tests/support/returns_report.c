@@ -398,7 +398,8 @@ static void owner_report(const struct returns_machine *machine)
 
 	test_printf("\n4. a busy owner: KiB; to reach: 72 %% of what holds no "
 		    "block returned, the best "
-		    "published scheme; 12 to 14 %% without one\n%-16s %7s %7s %8s %8s %8s %7s %7s   an "
+		    "published scheme; 12 to 14 %% without one\n"
+		    "%-16s %7s %7s %8s %8s %8s %7s %7s   an "
 		    "operation\n",
 		"", "live", "bound", "before", "after", "said", "back",
 		"commits");

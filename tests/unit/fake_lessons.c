@@ -77,7 +77,7 @@ static uint64_t calls(const struct fake *fake)
 		fake->rig->sim.made[SIM_DECOMMIT];
 }
 
-/* ------------------------------------------------------------------ floor -- */
+/* ----------------------------------------------------------------- floor -- */
 
 #define BUFFERS 8
 #define BUFFER (256 * KIB)
@@ -171,7 +171,7 @@ static void test_floor_outlives_its_context(void)
 		floor_run((enum going)going);
 }
 
-/* ----------------------------------------------------------------- epochs -- */
+/* ---------------------------------------------------------------- epochs -- */
 
 /* The sweeps of one idle loop until a span that was freed has gone. */
 static unsigned age_run(unsigned contexts, unsigned first)
@@ -251,7 +251,7 @@ static void test_age_of_a_late_writer(void)
 	fake_end(fake);
 }
 
-/* -------------------------------------------------------------- shootdown -- */
+/* ------------------------------------------------------------- shootdown -- */
 
 #define CROSSED 600
 

@@ -109,7 +109,7 @@ static void give(struct rig *rig, void **blocks, unsigned n)
 		fallow_free(&rig->heap, blocks[i]);
 }
 
-/* ------------------------------------------------------------------ floor -- */
+/* ----------------------------------------------------------------- floor -- */
 
 /* Pages of which most was never touched take no room in the floor: the most
  * recent of all, and what was used before them is kept all the same. */
@@ -230,7 +230,7 @@ static void test_floor_drains(void)
 		floor_epochs_run(lengths[i]);
 }
 
-/* ------------------------------------------------------------------ delay -- */
+/* ----------------------------------------------------------------- delay -- */
 
 /* An idle loop until the clock shows `until`. */
 static void idle(struct rig *rig, uint64_t until)
@@ -275,10 +275,10 @@ static void test_delay_by_default(void)
 	CHECK_EQUAL(FALLOW_EPOCH_TICKS, 100 * 1000000);
 }
 
-/* ------------------------------------------------------------------ clock -- */
+/* ----------------------------------------------------------------- clock -- */
 
 /* What is committed after each of so many epochs, from a clock that begins
- * somewhere: spans and a page with a block in use, freed one after the other. */
+ * somewhere: spans, and a page with a block in use, freed one by one. */
 #define CLOCK_EPOCHS 24
 
 static void clock_run(uint64_t begun, uint64_t ticks, size_t seen[CLOCK_EPOCHS])

@@ -8,7 +8,7 @@
  * A script makes holes in every way there is and takes most of them back.
  * Between its steps the heap is whole, and the simulated provider has poisoned
  * what it took.  What was refused once goes later, without anybody's doing: at
- * the end of each run what is committed is what blocks lie in, and then nothing.
+ * the end of each run what is committed is what blocks lie in; then nothing is.
  */
 #include <stdlib.h>
 
