@@ -272,15 +272,20 @@ static uint16_t small_doomed(const struct heap *heap, const struct page *page)
 }
 
 /* Takes the blocks that now touch a missing granule out of the list. */
-static void small_unlist(struct heap *heap, struct page *page)
+static void small_unlist(struct page *page)
 {
+	uint32_t gone = (uint16_t)~resident_word(page, 0) &
+		((1u << formed_granules(page)) - 1);
 	struct block **link = &page->free;
 	struct block *block;
 	uint32_t n = 0;
 
 	while ((block = *link) != NULL) {
-		if (fl_hole_gone(heap, page,
-			    page_index(page, (uintptr_t)block))) {
+		size_t base = (uintptr_t)block - page->base;
+		unsigned first = granules_of(base);
+		unsigned last = granules_of(base + page->block_size - 1);
+
+		if ((gone >> first & ((2u << (last - first)) - 1)) != 0) {
 			*link = block->next;
 			n++;
 		} else {
@@ -294,6 +299,7 @@ static void small_unlist(struct heap *heap, struct page *page)
 static void small_make(struct making *making)
 {
 	uint16_t doomed = small_doomed(making->heap, making->page);
+	size_t before = making->bytes;
 
 	while (doomed != 0 && !making->full) {
 		unsigned first = (unsigned)__builtin_ctz(doomed);
@@ -303,7 +309,8 @@ static void small_make(struct making *making)
 		run_make(making, first, first + n);
 		doomed &= (uint16_t)~(((1u << n) - 1) << first);
 	}
-	small_unlist(making->heap, making->page);
+	if (making->bytes > before)
+		small_unlist(making->page);
 }
 
 /* Takes the blocks of `set` that now touch a missing granule out of the word. */

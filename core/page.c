@@ -68,6 +68,11 @@ static void list_fold(struct page *page, uint64_t word)
 	struct block *head = remote_head(page, word);
 	struct block *last = head;
 
+	/* As a rule the owner comes when it has none. */
+	if (page->free == NULL) {
+		page->free = head;
+		return;
+	}
 	fl_watch_steps(remote_count(page, word));
 	while (last->next != NULL)
 		last = last->next;

@@ -15,6 +15,7 @@
 #include "alloc.h"
 #include "bits.h"
 #include "chunk.h"
+#include "class.h"
 #include "deferred.h"
 #include "floor.h"
 #include "local.h"
@@ -22,8 +23,6 @@
 
 /* Chunks that are looked at before the lock is let go: a GiB of addresses. */
 #define STEP_CHUNKS 512
-/* Pages that are looked at in one answer. */
-#define STEP_PAGES 8
 /* Who finds no memory waits so often for what others are giving back: about as
  * long as a slow shootdown takes.  No longer, since a sweep in an idle loop may
  * not go on while somebody waits. */
@@ -188,17 +187,26 @@ static bool handed_range(void *arg, uintptr_t base, size_t size)
  * something. */
 static bool page_hand(struct heap *heap, struct local *local, struct page *page)
 {
-	uint32_t used = page->used;
 	struct fl_port_state state;
 	unsigned count = 0;
+	size_t bytes;
+	uint32_t used;
 
-	if (page->place == PLACE_CURRENT ||
+	fl_sweep_look(heap, local, page);
+	fl_local_settle(heap, local, page);
+	/* One that is as it was when it was walked has nothing. */
+	if (page->place == PLACE_CURRENT || !(page->swept_used & PAGE_DUE) ||
 		(page_holed(page) && fl_hole_pending(heap, page)) ||
 		(page->kind == PAGE_WHOLE &&
 			fl_load_relaxed(&heap->request_level) <
 				FALLOW_RECLAIM_FLOOR) ||
-		fl_hole_make(heap, page, UINT64_MAX, handed_range, &count) ==
-			0)
+		fl_class_drop(heap, local, page))
+		return false;
+	used = page->used;
+	bytes = fl_hole_make(heap, page, UINT64_MAX, handed_range, &count);
+	page->swept_used = (uint16_t)(page->used |
+		(count == HANDED_RANGES ? PAGE_DUE : 0));
+	if (bytes == 0)
 		return false;
 	if (page->place == PLACE_QUEUE)
 		page->wake += page->used - used;
@@ -217,13 +225,14 @@ bool fl_reclaim_answer(struct op *op)
 	bool handed = false;
 	/* What is missed the sweeps of its own will have. */
 	bool missed = false;
+	uint32_t blocks = 0;
 	unsigned i;
 
 	/* One after the other: with each that comes beginning anew, the last
 	 * pages would never have their turn. */
 	if (local->answering == local->answered)
 		local->answering = fl_load_relaxed(&heap->request);
-	for (i = 0; i < STEP_PAGES; i++) {
+	for (i = 0; i < STEP_PAGES && blocks < STEP_BLOCKS; i++) {
 		struct page *page = heap_is(heap, FALLOW_CLASS_WINDOW)
 			? fl_sweep_local_next(
 				local, local->answering, &missed)
@@ -233,6 +242,7 @@ bool fl_reclaim_answer(struct op *op)
 			local->answered = local->answering;
 			break;
 		}
+		blocks += page->formed;
 		handed |= page_hand(heap, local, page);
 	}
 	/* Also for what stays, which this epoch's sweep takes for seen. */

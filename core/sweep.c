@@ -32,8 +32,6 @@
 #include "floor.h"
 #include "reclaim.h"
 
-/* Pages that are looked at before the context is let go. */
-#define STEP_PAGES 8
 /* Chunks that are looked at before the lock is let go: a GiB of addresses. */
 #define STEP_CHUNKS 512
 /* The hold: what was used this many epochs ago stays. */
@@ -49,20 +47,18 @@ void fl_sweep_give(struct sweep *sweep)
 		sweep->later = true;
 }
 
-/* Takes in what others freed, and whether the page was used since the last
- * sweep: the hot paths keep no note of it. */
-static void page_look(
-	struct sweep *sweep, struct local *local, struct page *page)
+/* The hot paths keep no note of whether a page is used. */
+void fl_sweep_look(struct heap *heap, struct local *local, struct page *page)
 {
 	bool folded = fl_page_fold(page, local) > 0;
 
-	fl_local_account(sweep->op->heap, page);
+	fl_local_account(heap, page);
 	if (!folded && page->used == (page->swept_used & PAGE_USED))
 		return;
 	page->swept_used = (uint16_t)page->used | PAGE_DUE;
 	/* Others use them by slow paths, which note it. */
 	if (page->kind != PAGE_WHOLE)
-		page_use(sweep->op->heap, page);
+		page_use(heap, page);
 }
 
 /* Whether the page is passed by: no block more or less is in use than when it
@@ -149,7 +145,7 @@ static void page_sweep(
 	struct heap *heap = sweep->op->heap;
 	uint64_t only;
 
-	page_look(sweep, local, page);
+	fl_sweep_look(heap, local, page);
 	fl_local_settle(heap, local, page);
 	if (page_holed(page) && fl_hole_pending(heap, page)) {
 		sweep->later = true;
@@ -225,10 +221,11 @@ static bool local_step(
 	struct sweep *sweep, struct local *local, unsigned most)
 {
 	struct heap *heap = sweep->op->heap;
+	uint32_t blocks = 0;
 
 	if (!fl_local_drain(heap, local))
 		return true;
-	for (; most > 0 && sweep->budget > 0; most--) {
+	for (; most > 0 && blocks < STEP_BLOCKS && sweep->budget > 0; most--) {
 		struct page *page;
 
 		if (!batch_has_room(&sweep->batch, SLICE_RANGES))
@@ -238,6 +235,7 @@ static bool local_step(
 		if (page == NULL)
 			return false;
 		sweep->budget--;
+		blocks += page->formed;
 		page_sweep(sweep, local, page);
 	}
 	return true;
@@ -305,7 +303,7 @@ static bool abandoned_step(struct sweep *sweep, unsigned class)
 	if (page == NULL)
 		return false;
 	sweep->budget--;
-	page_look(sweep, op->local, page);
+	fl_sweep_look(heap, op->local, page);
 	if (fl_hole_pending(heap, page))
 		sweep->later = true;
 	else if (heap_is(heap, FALLOW_CLASS_WINDOW) &&

@@ -8,6 +8,11 @@
 /* Level 0 is a sweep; above it, what fallow_reclaim() was told. */
 #define LEVEL_SWEEP 0
 
+/* The context is let go when so many blocks may have been looked at, or pages:
+ * one small page of the smallest blocks, or a few of larger ones. */
+#define STEP_BLOCKS (SLICE_BYTES / 16)
+#define STEP_PAGES 8
+
 /* A pass over what may be swept: a sweep or a reclaim. */
 struct sweep {
 	struct op *op;
@@ -32,6 +37,10 @@ struct sweep {
 /* Goes over everything that the call may sweep; over free slices from slice *at
  * of the window on, which is moved. */
 void fl_sweep_all(struct sweep *sweep, size_t *at);
+
+/* Takes in what others freed of a page of the caller's, and notes if the page was
+ * used since it was last walked: it is PAGE_DUE. */
+void fl_sweep_look(struct heap *heap, struct local *local, struct page *page);
 
 /* Gives back what has been collected. */
 void fl_sweep_give(struct sweep *sweep);

@@ -372,6 +372,65 @@ static void test_sweep_parks_again(void)
 	fake_end(fake);
 }
 
+/* Pages of the smallest blocks: how many of them were seen since the context was
+ * left last, and the most of it. */
+#define TINY_PAGES 12
+
+static struct {
+	const struct page *pages[TINY_PAGES];
+	const struct heap *heap;
+	unsigned seen, most;
+} tiny;
+
+static void tiny_step(void)
+{
+	unsigned seen = 0;
+
+	if (test_port.depth > 0)
+		return;
+	for (unsigned i = 0; i < TINY_PAGES; i++)
+		seen += page_seen(tiny.pages[i], tiny.heap->sweeps);
+	if (seen > tiny.seen && seen - tiny.seen > tiny.most)
+		tiny.most = seen - tiny.seen;
+	tiny.seen = seen;
+}
+
+/* Of pages that take long to walk, the context is left after each: by a sweep,
+ * and by a context that answers a request. */
+static void test_sweep_one_page_at_a_time(void)
+{
+	static void *blocks[TINY_PAGES][SLICE_BYTES / 16];
+
+	for (unsigned asked = 0; asked < 2; asked++) {
+		struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+
+		for (unsigned i = 0; i < TINY_PAGES; i++) {
+			for (unsigned n = 0; n < SLICE_BYTES / 16; n++)
+				blocks[i][n] = alloc_as(fake, 0, 16);
+			tiny.pages[i] = map_find(
+				inside(fake), (uintptr_t)blocks[i][0]);
+		}
+		tiny.heap = inside(fake);
+		tiny.seen = tiny.most = 0;
+		if (asked)
+			reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR);
+		else
+			fake->rig->sim.ticks += TICKS;
+		test_port.step = tiny_step;
+		for (unsigned i = 0; asked && i < 2 * TINY_PAGES; i++)
+			free_as(fake, 0, alloc_as(fake, 0, MIB));
+		if (!asked)
+			sweep_as(fake, 0);
+		test_port.step = NULL;
+		CHECK_EQUAL(tiny.seen, TINY_PAGES);
+		CHECK_EQUAL(tiny.most, 1);
+		for (unsigned i = 0; i < TINY_PAGES; i++)
+			for (unsigned n = 0; n < SLICE_BYTES / 16; n++)
+				free_as(fake, 0, blocks[i][n]);
+		fake_end(fake);
+	}
+}
+
 const struct test tests[] = {
 	{ "sweep_parked", test_sweep_parked },
 	{ "sweep_floor_is_one", test_sweep_floor_is_one },
@@ -383,5 +442,6 @@ const struct test tests[] = {
 	{ "sweep_random_direct", test_sweep_random_direct },
 	{ "sweep_lets_others_in", test_sweep_lets_others_in },
 	{ "sweep_parks_again", test_sweep_parks_again },
+	{ "sweep_one_page_at_a_time", test_sweep_one_page_at_a_time },
 	{ NULL, NULL },
 };
