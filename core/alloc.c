@@ -22,6 +22,7 @@
 #include "reserve.h"
 #include "span.h"
 #include "string.h"
+#include "usage.h"
 
 /* Asks the embedder for a context, for a thread that has none; returns whether
  * it has one now.  If not, the call has ended. */
@@ -234,6 +235,16 @@ static __attribute__((noinline)) void *reserve_find(
 	return block;
 }
 
+/* Counts a block that was found. */
+static void block_count(
+	const struct op *op, const struct request *request, const void *block)
+{
+	const struct page *page = page_find(op->heap, (uintptr_t)block);
+
+	usage_given(op->heap->usage, request->size,
+		page->kind == PAGE_SPAN ? page->span_size : page->block_size);
+}
+
 void *fl_alloc_slow(struct op *op, const struct request *request)
 {
 	unsigned last = FALLOW_RESERVE | FLAG_OPTIONAL;
@@ -258,6 +269,8 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 		block = reserve_find(op, request);
 	if (block == NULL && !(op->flags & FLAG_OPTIONAL))
 		counter_add(&op->local->counters.failures, 1);
+	if (FALLOW_USAGE && block != NULL)
+		block_count(op, request, block);
 	op_drop(op);
 	if (handed || unlikely(fl_load_relaxed(&op->heap->roused) != 0))
 		fl_sweep_rouse(op->heap);
@@ -309,6 +322,7 @@ static inline __attribute__((always_inline)) void *alloc(
 			block->mark = 0;
 			page_used_set(page, page->used + 1);
 			fl_port_leave(state);
+			usage_given(heap->usage, size, class_size(class));
 			if (flags & FALLOW_ZERO)
 				memset(block, 0, class_size(class));
 			return block;

@@ -26,7 +26,8 @@
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
-/* The block in a piece; its size is noted in a debug build. */
+/* The block in a piece, of this size from now on: that is counted, and noted in
+ * a debug build. */
 static inline void *block_in(
 	const struct bump *bump, uintptr_t piece, size_t size)
 {
@@ -34,6 +35,7 @@ static inline void *block_in(
 
 	if (FALLOW_BUMP_DEBUG)
 		fl_bump_lead_set(bump, block, size);
+	usage_given(bump->usage, size, bump_usage(bump, size));
 	return block;
 }
 
@@ -209,6 +211,7 @@ static __attribute__((noinline)) void free_other(
 	struct page *span;
 
 	if (size <= bump->limit) {
+		usage_freed(bump->usage, bump_usage(bump, size));
 		fl_bump_drop(bump, piece_of(p), bump_piece_size(size));
 		return;
 	}
@@ -216,8 +219,10 @@ static __attribute__((noinline)) void free_other(
 	if (!FALLOW_BUMP_DEBUG && !fl_bump_verify(bump, p, size))
 		return;
 	span = fl_bump_span_of(bump, (uintptr_t)p);
-	if (span != NULL)
+	if (span != NULL) {
+		usage_freed(bump->usage, bump_usage(bump, size));
 		fl_bump_large_free(bump, span);
+	}
 }
 
 /* The hot path. */
@@ -231,9 +236,12 @@ static inline __attribute__((always_inline)) void release(
 		fl_bump_lead_clear(bump, p);
 	/* A size of 0 wraps. */
 	if (unlikely(size - 1 >= BUMP_SMALL_MAX - BUMP_LEAD ||
-		    bump->scope != NULL))
+		    bump->scope != NULL)) {
 		free_other(bump, p, size, caller);
-	else if (bump_last(bump, piece, bytes))
+		return;
+	}
+	usage_freed(bump->usage, bytes - BUMP_LEAD);
+	if (bump_last(bump, piece, bytes))
 		bump->cur = piece;
 	else
 		bump_list_small(bump, piece, bytes);
@@ -250,11 +258,13 @@ static void *block_move(struct bump *bump, void *p,
 	if (new == NULL)
 		return NULL;
 	memcpy(new, p, old_size < new_size ? old_size : new_size);
-	if (old_size > bump->limit)
+	if (old_size > bump->limit) {
+		usage_freed(bump->usage, bump_usage(bump, old_size));
 		fl_bump_large_free(bump,
 			fl_bump_span_of(bump, (uintptr_t)p));
-	else
+	} else {
 		release(bump, p, old_size, bump->caller);
+	}
 	return new;
 }
 
@@ -336,10 +346,12 @@ static void *resize(struct bump *bump, void *p, size_t old_size,
 	else
 		done = new_size <= bump->limit &&
 			piece_resize(bump, p, old_size, new_size);
-	if (!done)
+	if (!done) {
 		p = block_move(bump, p, old_size, new_size);
-	else if (FALLOW_BUMP_DEBUG)
-		fl_bump_lead_set(bump, p, new_size);
+	} else {
+		usage_freed(bump->usage, bump_usage(bump, old_size));
+		(void)block_in(bump, piece_of(p), new_size);
+	}
 	if (p != NULL && zero && new_size > old_size &&
 		(!done || old_size <= bump->limit))
 		memset((char *)p + old_size, 0, new_size - old_size);

@@ -15,6 +15,7 @@
 #include <fallow/bump.h>
 
 #include "alloc.h"
+#include "usage.h"
 
 #define BUMP_ALIGN ((size_t)16)
 
@@ -101,6 +102,7 @@ struct bump {
 	 * one at a time they need not be on its stack, of which the heap's own
 	 * calls take what there is. */
 	unsigned flags;
+	struct fallow_usage *usage; /* as in the heap */
 	uint32_t busy; /* a debug build: somebody is inside */
 	uintptr_t caller;
 	struct op op;
@@ -227,6 +229,15 @@ static inline size_t bump_piece_size(size_t size)
 	if (size == 0)
 		size = 1;
 	return align_up(size, BUMP_ALIGN) + BUMP_LEAD;
+}
+
+/* What a block of this size is counted as. */
+static inline size_t bump_usage(const struct bump *bump, size_t size)
+{
+	if (size == 0)
+		size = 1;
+	return align_up(
+		size, size > bump->limit ? GRANULE_BYTES : BUMP_ALIGN);
 }
 
 /* The list of pieces of this size. */

@@ -16,6 +16,8 @@
  *                      block in use keeps all its memory, and the hot paths are
  *                      the same.
  * FALLOW_DEBUG         Assertions on the allocator's own bugs.  Default 0.
+ * FALLOW_USAGE         Allocations and frees can be counted by size
+ *                      (fallow/usage.h).  Default 0, which costs nothing.
  * FALLOW_BUMP_DEBUG    Arenas keep the size of each block in 16 bytes before it
  *                      and compare, and notice who comes in while another is.
  *                      Default that of FALLOW_DEBUG.
@@ -38,6 +40,9 @@
 #ifndef FALLOW_CHECKS
 #define FALLOW_CHECKS 1
 #endif
+#ifndef FALLOW_USAGE
+#define FALLOW_USAGE 0
+#endif
 #ifndef FALLOW_BUMP_DEBUG
 #define FALLOW_BUMP_DEBUG FALLOW_DEBUG
 #endif
@@ -53,6 +58,8 @@ _Static_assert(FALLOW_SLICE_LOG2 >= 12 && FALLOW_SLICE_LOG2 <= 16 &&
 	"FALLOW_SLICE_LOG2 is 12 to 16 and at least FALLOW_GRANULE_LOG2");
 _Static_assert(FALLOW_HOLES == 0 || FALLOW_HOLES == 1,
 	"FALLOW_HOLES is 0 or 1");
+_Static_assert(FALLOW_USAGE == 0 || FALLOW_USAGE == 1,
+	"FALLOW_USAGE is 0 or 1");
 _Static_assert(sizeof(void *) == 8, "fallow is for 64-bit machines");
 
 /* A chunk is 32 slices, so that one 32-bit word has a bit for each. */

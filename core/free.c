@@ -20,6 +20,7 @@
 #include "misuse.h"
 #include "reserve.h"
 #include "span.h"
+#include "usage.h"
 
 /* Looks again at what a check doubted; reports, or returns true: it is a
  * block in use after all. */
@@ -90,6 +91,8 @@ static __attribute__((noinline)) void remote_free(
 	uint32_t index = page_index(page, (uintptr_t)p);
 	bool parked = owner_parked(op->heap, page);
 	bool small = page->kind == PAGE_SMALL;
+	/* Behind the push the page may be another's. */
+	size_t size = page->block_size;
 	uint32_t worth = page_worth(page);
 	uint32_t count;
 	uint64_t word;
@@ -106,6 +109,7 @@ static __attribute__((noinline)) void remote_free(
 		fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, (uintptr_t)p, page);
 		return;
 	}
+	usage_freed(op->heap->usage, size);
 	count = remote_count_of(small, word);
 	/* As a rule the owner looks by itself, or has been told: the states from
 	 * OWNED to NOTIFIED. */
@@ -129,6 +133,7 @@ static __attribute__((noinline)) void bits_free(
 		!doubt(op, (uintptr_t)p, page))
 		return;
 	fl_store_relaxed(&page->bits, page->bits | (uint64_t)1 << index);
+	usage_freed(op->heap->usage, page->block_size);
 	page_use(op->heap, page);
 	page_used_set(page, page->used - 1);
 	if (page->used == page->wake)
@@ -155,6 +160,7 @@ static inline void block_link(
 {
 	struct block *block = p;
 
+	usage_freed(heap->usage, page->block_size);
 	block->mark = block_mark(heap, p);
 	block->next = page->free;
 	page->free = block;

@@ -47,6 +47,8 @@ struct block {
 	uintptr_t mark; /* block_mark() while the block is free */
 };
 
+struct fallow_usage;
+
 /*
  * What the heap knows of a page or span; kept in its chunk's table, at the
  * index of its first slice.
@@ -379,6 +381,7 @@ struct heap {
 	/* enum parked.  If a context is parked, others may work on its pages, so its own
 	 * frees do not.  In the heap itself, for the frees' sake. */
 	uint8_t parked[FALLOW_CONTEXTS_MAX];
+	struct fallow_usage *usage; /* counted in, or NULL: usage.c */
 };
 
 _Static_assert(sizeof(struct heap) <= FALLOW_HEAP_BYTES,

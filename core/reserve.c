@@ -125,6 +125,7 @@ static struct heap *pool_make(const struct heap *heap, const struct page *span)
 	lock_kind_set(&pool->lock, LOCK_HEAP);
 	pool->secret = heap->secret;
 	pool->deferring = heap->deferring;
+	pool->usage = heap->usage;
 	fl_heap_window(pool, span->base, span->span_size);
 	status = fl_region_add(&op, span->base + sizeof(*pool),
 		span->span_size - sizeof(*pool));

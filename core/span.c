@@ -16,6 +16,7 @@
  * the lock, once.
  */
 #include "span.h"
+#include "usage.h"
 
 static size_t slices_of(size_t size)
 {
@@ -162,6 +163,7 @@ bool fl_span_free(struct op *op, struct page *span, uintptr_t addr)
 	lock_leave(&heap->lock, state);
 	if (!mine)
 		return false;
+	usage_freed(heap->usage, span->span_size);
 	map_write(heap, addr, slices_of(span->span_size), NULL);
 	fl_memory_live(heap, (size_t)0 - span->span_size);
 	slices_give(heap, span);
@@ -187,6 +189,8 @@ static void span_shrink(struct op *op, struct page *span, size_t size)
 	if (have > keep)
 		fl_chunk_give(heap, rest, have - keep, heap_epoch(heap));
 	lock_leave(&heap->lock, state);
+	usage_freed(heap->usage, span->span_size);
+	usage_given(heap->usage, size, size);
 	fl_memory_live(heap, size - span->span_size);
 	fl_store_relaxed(&span->span_size, size);
 }
@@ -234,6 +238,8 @@ static bool span_grow(
 		return false;
 	}
 	map_write(heap, next, more, span);
+	usage_freed(heap->usage, old);
+	usage_given(heap->usage, size, size);
 	fl_memory_live(heap, size - old);
 	fl_store_relaxed(&span->span_size, size);
 	return true;
