@@ -34,6 +34,14 @@ static uint64_t ticks_now(struct op *op)
 	return now;
 }
 
+/* Whether the clock showed `now` before `then`.  Its ticks may come to an end and
+ * begin anew, as those of a counter that something has set do: what is less than
+ * half of them away counts. */
+static bool ticks_before(uint64_t now, uint64_t then)
+{
+	return (int64_t)(now - then) < 0;
+}
+
 /* Whether an epoch ends now, and makes it so.  Under heap->lock. */
 static bool epoch_ends(struct heap *heap, uint64_t now, uint32_t context)
 {
@@ -43,7 +51,7 @@ static bool epoch_ends(struct heap *heap, uint64_t now, uint32_t context)
 		/* The clock was read before the lock was had: the epoch may
 		 * have begun since. */
 		if (heap->provider.now != NULL &&
-			(now < sweeping->began ||
+			(ticks_before(now, sweeping->began) ||
 				now - sweeping->began < sweeping->epoch_ticks))
 			return false;
 		/* Without a clock eight idle loops must not age memory eight
@@ -68,7 +76,7 @@ static void epoch_began(struct heap *heap, uint64_t now)
 {
 	struct fl_port_state state = lock_take(&heap->lock);
 
-	if (now > heap->sweeping.began)
+	if (ticks_before(heap->sweeping.began, now))
 		fl_store_relaxed(&heap->sweeping.began, now);
 	lock_leave(&heap->lock, state);
 }
@@ -99,7 +107,7 @@ uint64_t fl_epoch_left(struct op *op)
 	if (op->heap->provider.now == NULL)
 		return 1;
 	/* Another epoch may have begun meanwhile. */
-	if (now < began)
+	if (ticks_before(now, began))
 		return sweeping->epoch_ticks;
 	if (now - began >= sweeping->epoch_ticks)
 		return 1;

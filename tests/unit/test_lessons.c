@@ -308,6 +308,55 @@ static void clock_run(uint64_t begun, uint64_t ticks, size_t seen[CLOCK_EPOCHS])
 	white_end(rig);
 }
 
+/* A clock whose ticks come to an end and begin anew is one that goes on:
+ * wherever in the epochs that is. */
+static void test_clock_wraps(void)
+{
+	size_t expected[CLOCK_EPOCHS], seen[CLOCK_EPOCHS];
+
+	clock_run(0, TICKS, expected);
+	CHECK(expected[0] > 4 * MIB);
+	CHECK_EQUAL(expected[CLOCK_EPOCHS - 1], GRANULE_BYTES);
+	for (uint64_t left = 0; left <= 12 * TICKS && test_failures() == 0;
+		left += TICKS / 4 - 1) {
+		clock_run(0 - left, TICKS, seen);
+		for (unsigned i = 0; i < CLOCK_EPOCHS; i++)
+			CHECK_EQUAL(seen[i], expected[i]);
+		if (test_failures() > 0)
+			test_printf("\n    %u ticks before the end",
+				(unsigned)left);
+	}
+}
+
+/* The same with it in the middle of a sweep: between any two times that the
+ * clock is read. */
+static unsigned wraps_at;
+
+static void wraps_during(struct sim *sim, enum sim_call call)
+{
+	if (call == SIM_NOW && wraps_at > 0 && --wraps_at == 0)
+		sim->ticks += TICKS;
+}
+
+static void test_clock_wraps_in_a_sweep(void)
+{
+	for (unsigned at = 1; at <= 8; at++) {
+		struct rig *rig = begin((struct setting){
+			.floor = FALLOW_FLOOR_NONE, .epoch_ticks = TICKS,
+			.begin = 0 - (uint64_t)TICKS / 2 });
+		void *span[1];
+
+		take(rig, span, 1, MIB);
+		give(rig, span, 1);
+		wraps_at = at;
+		rig->sim.during = wraps_during;
+		CHECK(drain(rig, SETTLED) > 1);
+		rig->sim.during = NULL;
+		CHECK_EQUAL(committed(rig), 0);
+		white_end(rig);
+	}
+}
+
 /* Epochs of one tick: each sweep that sees another time begins one, and a
  * sweep that does not sees nothing twice. */
 static void test_clock_of_short_epochs(void)
@@ -359,6 +408,8 @@ const struct test tests[] = {
 	{ "floor_covers_wholly_free", test_floor_covers_wholly_free },
 	{ "floor_drains", test_floor_drains },
 	{ "delay_by_default", test_delay_by_default },
+	{ "clock_wraps", test_clock_wraps },
+	{ "clock_wraps_in_a_sweep", test_clock_wraps_in_a_sweep },
 	{ "clock_of_short_epochs", test_clock_of_short_epochs },
 	{ "clock_of_long_epochs", test_clock_of_long_epochs },
 	{ NULL, NULL },

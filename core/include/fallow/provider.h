@@ -179,7 +179,7 @@ struct fallow_provider {
 	void (*release)(void *ctx, uintptr_t base, size_t size);
 
 	/* Optional.  A clock in ticks of the provider's choice that never
-	 * runs backwards.  Context: any. */
+	 * runs backwards, but may begin anew after 2^64.  Context: any. */
 	uint64_t (*now)(void *ctx);
 
 	/* Optional.  A sweep has become useful again, `ticks` from now, though
