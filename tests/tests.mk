@@ -246,11 +246,17 @@ $(foreach b,$(BOARDS),$(foreach n,$(call guests_of,$($(b)_ARCH)), \
 $(foreach b,$(BOARDS),$(foreach n,$(MODEL_IMAGES),$(foreach m,$(call models_of,$(n)), \
 	$(eval $(call image,$(b),$(n),$($(b)_ARCH),$($(b)_ARCH)-$(call model_lib,$(n))$(m),$(n)-$(m))))))
 
-$(foreach f,$(foreach a,x86_64 aarch64,$(a)-debug $(a)-bare \
-	$(addprefix $(a)-debug-,$(OTHER_MODELS)) \
-	$(addprefix $(a)-,$(OTHER_MODELS))), \
-	$(eval $(BUILD)/$(f)/libguest.a: \
-		$(patsubst %.c,$(BUILD)/$(f)/%.o,$(GUEST_SUPPORT))))
+# $(call guest_library,FLAVOURS,SOURCES).  In other models no more is compiled
+# than MODEL_IMAGES take; who takes more is told by the linker.
+guest_library = $(foreach f,$(foreach a,x86_64 aarch64,$(addprefix $(a)-,$(1))), \
+	$(eval $(BUILD)/$(f)/libguest.a: $(patsubst %.c,$(BUILD)/$(f)/%.o,$(2))))
+MODEL_SUPPORT := guest_main test restores oracle oracle_compare workload sched \
+	ration storm storm_report storm_step
+BENCH_SUPPORT := guest_main test sched
+$(call guest_library,debug bare,$(GUEST_SUPPORT))
+$(call guest_library,$(addprefix debug-,$(OTHER_MODELS)), \
+	$(MODEL_SUPPORT:%=tests/support/%.c))
+$(call guest_library,$(OTHER_MODELS),$(BENCH_SUPPORT:%=tests/support/%.c))
 
 .PHONY: images
 images: $(IMAGES) ## all images of both boards
