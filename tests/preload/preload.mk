@@ -5,11 +5,13 @@
 #   tests/preload/*.c, *.cc   programs of tests that know nothing of fallow and
 #                             are started with the library preloaded
 #   tests/preload/real        real programs, beside the same without it
-#   tests/preload/bad         settings, limits and misuse that must be survived
+#   tests/preload/bad         settings, limits and misuse that must be survived,
+#                             by the program in tests/preload/culprit/
 
 PRELOAD_NAMES := $(basename $(notdir $(sort \
 	$(wildcard tests/preload/*.c tests/preload/*.cc))))
-PRELOAD_PROGRAMS := $(PRELOAD_NAMES:%=$(BUILD)/linux/tests/preload/%)
+PRELOAD_PROGRAMS := $(addprefix $(BUILD)/linux/tests/preload/, \
+	$(PRELOAD_NAMES) culprit)
 PRELOAD_SUPPORT := $(addprefix $(BUILD)/linux/tests/preload/,test.o host_main.o)
 PRELOAD_FLAGS := -g -O1 -pthread -Wall -Wextra -Werror -iquote tests/support \
 	-MMD -MP -fno-builtin-malloc
@@ -21,6 +23,10 @@ $(PRELOAD_SUPPORT): $(BUILD)/linux/tests/preload/%.o: tests/support/%.c | deps
 $(BUILD)/linux/tests/preload/%: tests/preload/%.c $(PRELOAD_SUPPORT)
 	$(call say,CC,$< (preload))$(HOST_CC) -std=c11 $(PRELOAD_FLAGS) \
 		-MF $@.d -o $@ $< $(PRELOAD_SUPPORT)
+$(BUILD)/linux/tests/preload/culprit: tests/preload/culprit/culprit.c | deps
+	@mkdir -p $(@D)
+	$(call say,CC,$< (preload))$(HOST_CC) -std=c11 $(PRELOAD_FLAGS) \
+		-MF $@.d -o $@ $<
 $(BUILD)/linux/tests/preload/%: tests/preload/%.cc $(PRELOAD_SUPPORT)
 	$(call say,CXX,$< (preload))$(HOST_CXX) -std=c++17 $(PRELOAD_FLAGS) \
 		-MF $@.d -o $@ $< $(PRELOAD_SUPPORT)

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program that does wrong, or for which there is too little, in the way that
+ * its argument says; tests/preload/bad runs it and reads what comes of it.  It
+ * ends with "went on" and 0 if it could.
+ */
+#define _DEFAULT_SOURCE /* usleep() */
+
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* glibc's own allocator, by the name that it still has: what a library brings
+ * along that was linked with an allocator of its own. */
+extern void *__libc_malloc(size_t size);
+
+/* Hides from the compiler what a pointer points to. */
+static void *opaque(void *p)
+{
+	__asm__ volatile("" : "+r"(p)::"memory");
+	return p;
+}
+
+/* Another allocator's blocks are freed, and one is grown. */
+static void foreign(void)
+{
+	/* There is no heap before the first allocation. */
+	free(opaque(malloc(1)));
+	for (int i = 0; i < 1000; i++)
+		free(opaque(__libc_malloc(100)));
+	errno = 0;
+	if (realloc(opaque(__libc_malloc(100)), 1000) != NULL)
+		puts("a foreign block grew");
+}
+
+/* Blocks of every kind are freed twice, and another in between is intact. */
+static void twice(void)
+{
+	static const size_t sizes[] = { 100, 20000, 200000, 3000000 };
+
+	for (int i = 0; i < 4; i++) {
+		char *kept = malloc(sizes[i]);
+		char *p = malloc(sizes[i]);
+		char *same = opaque(p);
+
+		memset(kept, 7, sizes[i]);
+		free(p);
+		free(same);
+		if (kept[sizes[i] - 1] != 7)
+			puts("another block was harmed");
+		free(kept);
+	}
+}
+
+/* Blocks of a size are taken until there are no more, used, freed, and taken
+ * again: as many, but for what the first look at them took. */
+static void exhaust(size_t size)
+{
+	size_t before = 0;
+
+	for (int round = 0; round < 3; round++) {
+		void **list = NULL, *last;
+		size_t n = 0;
+
+		for (;;) {
+			void **block;
+
+			errno = 0;
+			block = malloc(size);
+			if (block == NULL)
+				break;
+			memset(block, 1, size);
+			*block = list;
+			list = block;
+			n++;
+		}
+		if (errno != ENOMEM)
+			puts("errno is not ENOMEM");
+		errno = 0;
+		/* What a sweep or another has given back meanwhile is there. */
+		last = calloc(1, size);
+		if (last == NULL && errno != ENOMEM)
+			puts("errno is not ENOMEM after calloc");
+		free(last);
+		while (list != NULL) {
+			void **next = *list;
+
+			free(list);
+			list = next;
+		}
+		if (n == 0 || n < before / 2) {
+			printf("%zu blocks of %zu, then %zu\n", before, size,
+				n);
+			exit(1);
+		}
+		before = n;
+	}
+}
+
+static void *in_thread(void *arg)
+{
+	exhaust((size_t)arg);
+	return NULL;
+}
+
+/* In the first thread, and in one that comes. */
+static void limited(void)
+{
+	static const size_t sizes[] = { 3000000, 100000, 5000 };
+	pthread_t thread;
+	int waits;
+
+	for (int i = 0; i < 3; i++) {
+		exhaust(sizes[i]);
+		/* What was freed may count against the limit, and keep a stack
+		 * from being made, until the sweeper has come by. */
+		for (waits = 0; waits < 10000; waits++) {
+			if (pthread_create(&thread, NULL, in_thread,
+				    (void *)sizes[i]) == 0)
+				break;
+			usleep(10000);
+		}
+		if (waits == 10000)
+			puts("there is no thread");
+		else
+			pthread_join(thread, NULL);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (strcmp(what, "foreign") == 0)
+		foreign();
+	else if (strcmp(what, "twice") == 0)
+		twice();
+	else if (strcmp(what, "limited") == 0)
+		limited();
+	else if (strcmp(what, "nothing") == 0)
+		free(opaque(malloc(1000)));
+	else
+		return 2;
+	puts("went on");
+	return 0;
+}
