@@ -274,9 +274,13 @@ static void large_settle(struct bump *bump, struct page *span,
 	uintptr_t block, size_t size)
 {
 	uintptr_t end = block + bump_piece_size(size) - BUMP_LEAD;
+	size_t before = block - BUMP_LEAD - span->base;
 
 	(void)fl_bump_span_resize(bump, span, end - span->base);
 	fl_bump_span_settle(bump, span);
+	/* What the alignment of a debug build left. */
+	if (before > 0)
+		fl_bump_drop(bump, span->base, before);
 	if (span->base + span->span_size > end)
 		fl_bump_drop(bump, end,
 			span->base + span->span_size - end);

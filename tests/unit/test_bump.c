@@ -60,6 +60,21 @@ static void shadows_end(struct shadows *s)
 	free(s);
 }
 
+/* Without a scope every byte of the chunks is in a block, listed, or was never
+ * handed out. */
+static void books_check(struct arena *arena)
+{
+	struct fallow_bump_counts now = counts_now(&arena->bump);
+	size_t bytes = now.listed + now.unused;
+
+	if (now.scopes > 0)
+		return;
+	for (size_t i = 0; i < arena->count; i++)
+		if (arena->blocks[i].size <= bump_of(&arena->bump)->limit)
+			bytes += bump_piece_size(arena->blocks[i].size);
+	CHECK_EQUAL(bytes, now.chunks);
+}
+
 /* Random operations on every class of provider, with small chunks and large;
  * at every moment each block holds what was written into it. */
 static void test_bump_random(void)
@@ -73,8 +88,11 @@ static void test_bump_random(void)
 				i == 1 ? FALLOW_BUMP_KEEP_NONE : 0);
 
 			s->arena.random += (uint64_t)class * 8 + i;
-			for (size_t n = 0; n < 15000; n++)
+			for (size_t n = 0; n < 15000; n++) {
 				arena_step(&s->arena, n, 0);
+				if (n % 100 == 0)
+					books_check(&s->arena);
+			}
 			CHECK(s->arena.moves > 100 && s->arena.stays > 10);
 			arena_verify(&s->arena);
 			shadows_end(s);
@@ -419,6 +437,26 @@ static void test_bump_older_does_not_grow(void)
 	shadows_end(s);
 }
 
+/* An inner scope that has ended leaves the outer one's bounds as they were. */
+static void test_bump_older_waits(void)
+{
+	struct shadows *s = shadows_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 0, 0);
+	void *p = fallow_bump_alloc(&s->arena.bump, 1000);
+	struct fallow_bump_mark outer, inner;
+	size_t unused = counts_now(&s->arena.bump).unused;
+
+	fallow_bump_mark(&s->arena.bump, &outer);
+	fallow_bump_mark(&s->arena.bump, &inner);
+	fallow_bump_rewind(&s->arena.bump, &inner);
+	fallow_bump_free(&s->arena.bump, p, 1000);
+	CHECK(fallow_bump_alloc(&s->arena.bump, 1000) != p);
+	fallow_bump_rewind(&s->arena.bump, &outer);
+	CHECK_EQUAL(counts_now(&s->arena.bump).unused,
+		unused + bump_piece_size(1000));
+	CHECK(fallow_bump_alloc(&s->arena.bump, 1000) == p);
+	shadows_end(s);
+}
+
 /* A reset keeps chunks up to the limit, and what one large round took goes two
  * small rounds later. */
 static void test_bump_reset_keeps(void)
@@ -551,6 +589,14 @@ static void test_bump_nowait(void)
 	p = fallow_bump_realloc_flags(
 		&s->arena.bump, p, 100000, 50000, FALLOW_NOWAIT);
 	CHECK(p != NULL);
+	/* A large block that moves: the heap is not asked to take the old. */
+	p = fallow_bump_alloc_flags(&s->arena.bump, 100000, FALLOW_NOWAIT);
+	CHECK(fallow_bump_alloc_flags(&s->arena.bump, 100000, FALLOW_NOWAIT));
+	CHECK_EQUAL(counts_now(&s->arena.bump).kept, 0);
+	p = fallow_bump_realloc_flags(
+		&s->arena.bump, p, 100000, 300000, FALLOW_NOWAIT);
+	CHECK(p != NULL);
+	CHECK(counts_now(&s->arena.bump).kept >= 100000);
 	arena_look(&s->arena.bump);
 	sim_nowait = false;
 	shadows_end(s);
@@ -655,6 +701,7 @@ const struct test tests[] = {
 	{ "bump_rewind_over_freed", test_bump_rewind_over_freed },
 	{ "bump_scopes_nest", test_bump_scopes_nest },
 	{ "bump_older_does_not_grow", test_bump_older_does_not_grow },
+	{ "bump_older_waits", test_bump_older_waits },
 	{ "bump_reset_keeps", test_bump_reset_keeps },
 	{ "bump_kept_goes_when_needed", test_bump_kept_goes_when_needed },
 	{ "bump_last_memory", test_bump_last_memory },
