@@ -433,12 +433,15 @@ guests: images ## the images of both boards alone
 	$(file >$(BUILD)/guests.plan,$(GUEST_JOBS)$(PICOLIBC_JOBS))
 	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan $(BUILD)/guests.plan
 
-# Storms, long, one after the other.  BOARD=host is those of threads.
-SOAK_BOARDS = $(if $(filter file,$(origin BOARD)),host $(BOARDS),$(BOARD))
+# Storms, long, one after the other.  BOARD=host is those of threads, BOARD=linux
+# real programs with larger work, and forks.
+SOAK_BOARDS = $(if $(filter file,$(origin BOARD)),host linux $(BOARDS),$(BOARD))
+SOAK_PRELOAD := real forks threads
 SOAK_NEEDS = $(filter $(foreach b,$(SOAK_BOARDS),$(BUILD)/$(b)/%), \
 	$(foreach b,$(BOARDS),$(patsubst %,$(BUILD)/$(b)/%.elf, \
 	$(SOAK_IMAGES) $(call soak_others,$(b))))) \
-	$(if $(filter host,$(SOAK_BOARDS)),$(SOAK_PROGRAMS))
+	$(if $(filter host,$(SOAK_BOARDS)),$(SOAK_PROGRAMS)) \
+	$(if $(filter linux,$(SOAK_BOARDS)),$(PRELOAD) $(PRELOAD_PROGRAMS))
 SOAK_CPUS = $(if $(filter file,$(origin CPUS)),$(storm_CPUS),$(CPUS))
 SOAK_PROGRAMS = $(foreach f,host-gcc host-tsan,$(filter %/stress/storm,$($(f)_PROGRAMS)))
 SOAK_IMAGES = storm $(addprefix storm-,$(storm_CONTEXTS))
@@ -455,12 +458,14 @@ soak_machines = $(foreach n,$(call soak_others,$(1)),$(foreach p,$(call soak_cpu
 	$(call guest_job,$(1),$(n),$(call first_mem,$(n)),$(c:own=),$(p),$(x:own=),multi)))))
 SOAK_JOBS = $(if $(filter host,$(SOAK_BOARDS)),$(foreach f,host-gcc host-tsan, \
 	$(call program_job,$(f),$(filter $(BUILD)/$(f)/%,$(SOAK_PROGRAMS))))) \
-	$(foreach b,$(filter-out host,$(SOAK_BOARDS)), \
+	$(if $(filter linux,$(SOAK_BOARDS)),$(foreach n,$(SOAK_PRELOAD), \
+	$(call preload_job,$(n)))) \
+	$(foreach b,$(filter-out host linux,$(SOAK_BOARDS)), \
 	$(foreach p,$(SOAK_CPUS),$(call soak_jobs,$(b),$(p))) \
 	$(call soak_machines,$(b)))
 
 .PHONY: soak
-soak: $(SOAK_NEEDS) ## storms, SECONDS=60 each, and all machines; BOARD=host|q35|virt CPUS= MEM=
+soak: $(SOAK_NEEDS) ## storms, SECONDS=60 each, all machines, real programs; BOARD=host|linux|q35|virt CPUS= MEM=
 	$(file >$(BUILD)/soak.plan,$(SOAK_JOBS))
 	@TEST='$(TEST)' SEED='$(SEED)' SECONDS='$(or $(SECONDS),60)' \
 		tests/run each $(BUILD)/soak.plan

@@ -23,6 +23,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -104,6 +105,19 @@ static size_t window_wanted(size_t memory)
 	return size & ~(CHUNK - 1);
 }
 
+/*
+ * Says where the kernel may use large mappings.  It makes one of 2 MiB for the
+ * first byte that is touched in it, so they are not for every program: unless
+ * they are asked for they are off, even if the system's default is on.  A kernel
+ * without them says that it is no such advice.
+ */
+static void large_advise(void)
+{
+	(void)madvise((void *)provider.window_base, provider.window_size,
+		board_settings.large == BOARD_LARGE_ALWAYS ? MADV_HUGEPAGE
+							   : MADV_NOHUGEPAGE);
+}
+
 /* Makes the provider with the largest window that the kernel grants. */
 static bool window_make(void)
 {
@@ -112,13 +126,15 @@ static bool window_make(void)
 		.size = sizeof(config),
 		.window_size = window_wanted(memory),
 		.demand = !memory_is_promised(),
-		.no_large = board_settings.large != BOARD_LARGE_ALWAYS,
+		.no_large = true,
 		.commit_most = memory,
 	};
 
 	while (config.window_size >= WINDOW_LEAST) {
-		if (board_mmap_init(&provider, &config) == FALLOW_OK)
+		if (board_mmap_init(&provider, &config) == FALLOW_OK) {
+			large_advise();
 			return true;
+		}
 		config.window_size = config.window_size / 2 & ~(CHUNK - 1);
 	}
 	return false;

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,6 +133,27 @@ static void limited(void)
 	}
 }
 
+/* Prints which advice on large mappings the heap's memory has. */
+static void large(void)
+{
+	uintptr_t at = (uintptr_t)opaque(malloc(100));
+	FILE *maps = fopen("/proc/self/smaps", "r");
+	unsigned long from, to;
+	bool inside = false;
+	char line[400];
+
+	while (maps != NULL && fgets(line, sizeof(line), maps) != NULL) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			inside = at >= from && at < to;
+		if (inside && strncmp(line, "VmFlags:", 8) == 0)
+			fprintf(stderr, "%s%s\n",
+				strstr(line, " hg") != NULL ? "large" : "",
+				strstr(line, " nh") != NULL ? "small" : "");
+	}
+	if (maps != NULL)
+		fclose(maps);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -141,6 +164,8 @@ int main(int argc, char **argv)
 		twice();
 	else if (strcmp(what, "limited") == 0)
 		limited();
+	else if (strcmp(what, "large") == 0)
+		large();
 	else if (strcmp(what, "nothing") == 0)
 		free(opaque(malloc(1000)));
 	else
