@@ -89,7 +89,6 @@ static void span_give(struct bump *bump, struct page *span)
 {
 	if (!heap_begin(bump, 0))
 		return;
-	span->arena = NULL;
 	(void)fl_span_free(&bump->op, span, span->base);
 	op_drop(&bump->op);
 }

@@ -92,6 +92,11 @@ static void test_bump_random(void)
 				arena_step(&s->arena, n, 0);
 				if (n % 100 == 0)
 					books_check(&s->arena);
+				if (n % 2500 == 0)
+					(void)fallow_collect(&s->rig->heap);
+				if (n % 2500 == 1)
+					CHECK(!fallow_check(
+						&s->rig->heap, NULL));
 			}
 			CHECK(s->arena.moves > 100 && s->arena.stays > 10);
 			arena_verify(&s->arena);
@@ -211,6 +216,11 @@ static void test_bump_grows_in_place(void)
 		CHECK(fallow_bump_realloc(
 			      &s->arena.bump, p, size, size - 500) == p);
 	CHECK(arena_is(p, 16, 5));
+	CHECK_EQUAL(counts_now(&s->arena.bump).listed, 0);
+	/* Beyond the step by which the chunk is used up too. */
+	CHECK(fallow_bump_alloc(&s->arena.bump, 60000) != NULL);
+	p = fallow_bump_alloc(&s->arena.bump, 16);
+	CHECK(fallow_bump_realloc(&s->arena.bump, p, 16, 60000) == p);
 	CHECK_EQUAL(counts_now(&s->arena.bump).listed, 0);
 	/* One that is not the last moves, and what it was is free. */
 	CHECK(fallow_bump_realloc(&s->arena.bump, fence, 16, 17) != fence);
@@ -511,11 +521,15 @@ static void test_bump_last_memory(void)
 {
 	struct shadows *s = shadows_begin(
 		FALLOW_CLASS_FLAT, 16 * MIB, 4 * MIB, 0);
+	struct fallow_snapshot now = { .size = sizeof(now) };
 	size_t bytes = 0;
 
 	while (fallow_bump_alloc(&s->arena.bump, 1000))
 		bytes += bump_piece_size(1000);
 	CHECK(bytes > 15 * MIB);
+	/* Three whole ones, and halves of what is left. */
+	fallow_snapshot(&s->rig->heap, &now);
+	CHECK(now.spans <= 3 + 6);
 	CHECK(counts_now(&s->arena.bump).unused < KIB);
 	shadows_end(s);
 }
