@@ -18,6 +18,7 @@ BUMP_FALLOW := $(call bump_of,tests/bench/bump_heap.c boards/linux/mmap.c \
 $(BUMP_PROGRAMS): $(BUILD)/bench/bump/%: \
 		$(BUILD)/host-bump/tests/bench/bump_%.o \
 		$(call bump_of,tests/bench/bump.c tests/bench/bench.c \
+		tests/bench/owner.c \
 		tests/bench/bump_histogram.c $(addprefix tests/support/, \
 		trace.c trace_head.c range.c))
 	@mkdir -p $(@D)
