@@ -97,7 +97,8 @@ void fl_local_remove(struct local *local, struct page *page)
 
 void fl_local_join(struct heap *heap, struct local *local, struct page *page)
 {
-	fl_assert(!heap_parked(heap, local->index));
+	/* Another thread may have announced it in the middle of this call. */
+	fl_assert(!parked_open(fl_load_relaxed(&heap->parked[local->index])));
 	page_unsee(heap, page);
 	fl_store_relaxed(&page->owner, local->index |
 			(fl_hole_any(heap, page) ? OWNER_HOLES : 0));

@@ -434,14 +434,14 @@ guests: images ## the images of both boards alone
 	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan $(BUILD)/guests.plan
 
 # Storms, long, one after the other.  BOARD=host is those of threads, BOARD=linux
-# real programs with larger work, and forks.
+# real programs with larger work, and forks, with assertions on.
 SOAK_BOARDS = $(if $(filter file,$(origin BOARD)),host linux $(BOARDS),$(BOARD))
 SOAK_PRELOAD := real forks threads
 SOAK_NEEDS = $(filter $(foreach b,$(SOAK_BOARDS),$(BUILD)/$(b)/%), \
 	$(foreach b,$(BOARDS),$(patsubst %,$(BUILD)/$(b)/%.elf, \
 	$(SOAK_IMAGES) $(call soak_others,$(b))))) \
 	$(if $(filter host,$(SOAK_BOARDS)),$(SOAK_PROGRAMS)) \
-	$(if $(filter linux,$(SOAK_BOARDS)),$(PRELOAD) $(PRELOAD_PROGRAMS))
+	$(if $(filter linux,$(SOAK_BOARDS)),$(PRELOAD_DEBUG) $(PRELOAD_PROGRAMS))
 SOAK_CPUS = $(if $(filter file,$(origin CPUS)),$(storm_CPUS),$(CPUS))
 SOAK_PROGRAMS = $(foreach f,host-gcc host-tsan,$(filter %/stress/storm,$($(f)_PROGRAMS)))
 SOAK_IMAGES = storm $(addprefix storm-,$(storm_CONTEXTS))
@@ -465,6 +465,7 @@ SOAK_JOBS = $(if $(filter host,$(SOAK_BOARDS)),$(foreach f,host-gcc host-tsan, \
 	$(call soak_machines,$(b)))
 
 .PHONY: soak
+soak: PRELOAD_LIBRARY = $(PRELOAD_DEBUG)
 soak: $(SOAK_NEEDS) ## storms, SECONDS=60 each, all machines, real programs; BOARD=host|linux|q35|virt CPUS= MEM=
 	$(file >$(BUILD)/soak.plan,$(SOAK_JOBS))
 	@TEST='$(TEST)' SEED='$(SEED)' SECONDS='$(or $(SECONDS),60)' \

@@ -19,23 +19,30 @@ LINUX_COMMON := -O2 -g $(WARNINGS) $(INCLUDES) -MMD -MP -fPIC \
 LINUX_CXXFLAGS := -std=c++17 $(filter-out -Wshadow -Wstrict-prototypes \
 	-Wmissing-prototypes,$(LINUX_COMMON)) -fvisibility-inlines-hidden
 $(eval $(call flavour,linux,host,$(HOST_CC),$(LINUX_COMMON) -flto=auto))
+# With assertions on the heap's own bugs, for `make soak`.
+$(eval $(call flavour,linux-debug,host,$(HOST_CC),$(LINUX_COMMON) -flto=auto -DFALLOW_DEBUG=1))
 
 LINUX_SRCS := $(filter-out core/string.c,$(CORE_SRCS)) \
 	$(sort $(wildcard boards/linux/*.c))
 PRELOAD := $(BUILD)/linux/libfallow.so
+PRELOAD_DEBUG := $(BUILD)/linux-debug/libfallow.so
 
-$(BUILD)/linux/boards/linux/operators.o: boards/linux/operators.cc \
-		$(BUILD)/linux/flags | deps
-	@mkdir -p $(@D)
-	$(call say,CXX,$< (linux))$(HOST_CXX) $(LINUX_CXXFLAGS) $(CFLAGS) -c \
-		-o $@ $<
-
-$(PRELOAD): $(LINUX_SRCS:%.c=$(BUILD)/linux/%.o) \
-		$(BUILD)/linux/boards/linux/operators.o boards/linux/libfallow.map
-	$(call say,LD,$@)$(linux_CC) $(filter-out -MMD -MP,$(linux_CFLAGS)) \
-		-shared -Wl$(comma)-z$(comma)now -Wl$(comma)-z$(comma)relro \
-		-Wl$(comma)--version-script=boards/linux/libfallow.map \
-		-o $@ $(filter %.o,$^)
+# $(call preload_rules,FLAVOUR): build/FLAVOUR/libfallow.so
+define preload_rules
+$(BUILD)/$(1)/boards/linux/operators.o: boards/linux/operators.cc \
+		$(BUILD)/$(1)/flags | deps
+	@mkdir -p $$(@D)
+	$$(call say,CXX,$$< ($(1)))$$(HOST_CXX) $$(LINUX_CXXFLAGS) $$(CFLAGS) -c \
+		-o $$@ $$<
+$(BUILD)/$(1)/libfallow.so: $$(LINUX_SRCS:%.c=$(BUILD)/$(1)/%.o) \
+		$(BUILD)/$(1)/boards/linux/operators.o boards/linux/libfallow.map
+	$$(call say,LD,$$@)$$($(1)_CC) $$(filter-out -MMD -MP,$$($(1)_CFLAGS)) \
+		-shared -Wl$$(comma)-z$$(comma)now -Wl$$(comma)-z$$(comma)relro \
+		-Wl$$(comma)--version-script=boards/linux/libfallow.map \
+		-o $$@ $$(filter %.o,$$^)
+endef
+$(eval $(call preload_rules,linux))
+$(eval $(call preload_rules,linux-debug))
 
 .PHONY: preload
 preload: $(PRELOAD) ## build/linux/libfallow.so, for LD_PRELOAD on this machine

@@ -17,9 +17,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "debug.h"
 #include "linux/text.h"
 
 /* Reports of one kind that are printed. */
@@ -57,6 +59,21 @@ void board_misuse(void *ctx, const struct fallow_misuse *report)
 			? "; nothing was done, more of these are only counted\n"
 			: "; nothing was done\n");
 	board_text_end(&text);
+}
+
+/* Debug builds: a bug of the heap's own, said before the program ends. */
+_Noreturn void fallow_broken(const char *rule, const char *what)
+{
+	struct board_text text;
+
+	board_text_begin(&text);
+	board_text_put(&text, "broken: ");
+	board_text_put(&text, rule);
+	board_text_put(&text, what == NULL ? "" : ": ");
+	board_text_put(&text, what == NULL ? "" : what);
+	board_text_put(&text, "\n");
+	board_text_end(&text);
+	abort();
 }
 
 /* Appends a figure. */

@@ -35,14 +35,16 @@ $(BUILD)/linux/tests/preload/%: tests/preload/%.cc $(PRELOAD_SUPPORT)
 PRELOAD_ENV_sweeper := FALLOW_EPOCH_MS=10 FALLOW_FLOOR_EPOCHS=20
 # A misuse is one of the library's own here, and ends the program.
 PRELOAD_ENV_forks := FALLOW_EPOCH_MS=1 FALLOW_FLOOR_BYTES=0 FALLOW_MISUSE=stop
-PRELOAD_COMMAND_real := tests/preload/real $(PRELOAD)
-PRELOAD_COMMAND_bad := tests/preload/bad $(PRELOAD) $(BUILD)/linux/tests/preload
+PRELOAD_COMMAND_real = tests/preload/real $(PRELOAD_LIBRARY)
+PRELOAD_COMMAND_bad = tests/preload/bad $(PRELOAD_LIBRARY) $(BUILD)/linux/tests/preload
 
+# The library that is tested.
+PRELOAD_LIBRARY ?= $(PRELOAD)
 # $(call preload_job,NAME): a program, with the settings that it wants, or one of
 # the two scripts.
 preload_job = $(call job,program,preload $(1),600, \
 	make preload-test PROGRAM=$(1),s,,$(or $(PRELOAD_COMMAND_$(1)),env \
-	$(PRELOAD_ENV_$(1)) LD_PRELOAD=$(PRELOAD) \
+	$(PRELOAD_ENV_$(1)) LD_PRELOAD=$(PRELOAD_LIBRARY) \
 	$(BUILD)/linux/tests/preload/$(1)))
 PRELOAD_ALL := $(PRELOAD_NAMES) real bad
 PRELOAD_JOBS = $(foreach n,$(PRELOAD_ALL),$(call preload_job,$(n)))
@@ -52,7 +54,7 @@ $(foreach n,$(PROGRAM),$(if $(filter $(n),$(PRELOAD_ALL)),,$(error PROGRAM=$(n) 
 	is not there: PROGRAM= is one of $(PRELOAD_ALL))))
 endif
 .PHONY: preload-test
-preload-test: $(PRELOAD) $(PRELOAD_PROGRAMS) ## libfallow.so: PROGRAM=family|real|bad..., TEST=
+preload-test: $(PRELOAD_LIBRARY) $(PRELOAD_PROGRAMS) ## libfallow.so: PROGRAM=family|real|bad..., TEST=
 	$(file >$(BUILD)/preload.plan,$(foreach n,$(or $(PROGRAM),$(PRELOAD_ALL)), \
 		$(call preload_job,$(n))))
 	@TEST='$(TEST)' SEED='$(SEED)' SECONDS='$(SECONDS)' \
