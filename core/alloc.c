@@ -2,7 +2,7 @@
 /*
  * Allocation: the hot path, and the order of everything else.
  *
- * Hot: enter the context, look up its current page for the class, pop.  No
+ * Hot: enter the context, look up its current page for the size, pop.  No
  * lock, no atomic read-modify-write, no call.  The slow path is entered inside
  * the context, with nothing read that could grow stale.
  *
@@ -261,7 +261,7 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 	if (fl_op_unpark(op)) {
 		if (reserve_missing(op->heap) && op_may_wait(op))
 			fl_reserve_fill_due(op);
-		if (reclaim_asked(op) && !(op->flags & FALLOW_NOWAIT))
+		if (reclaim_asked(op->heap, op->local) && !(op->flags & FALLOW_NOWAIT))
 			handed = fl_reclaim_answer(op);
 		block = block_find(op, request);
 	}
@@ -302,46 +302,155 @@ static __attribute__((noinline)) void *alloc_other(struct heap *heap,
 	return fl_alloc_slow(&op, &request);
 }
 
-/* The hot path: flat, and nothing is kept in memory but what it must change.
- * `flags` and `caller` are for what follows it. */
+/*
+ * A block of a class whose current page is used up, out of what the context
+ * owns.  The slow path is taken if there is none, and where it is wanted for
+ * more: the call may not go on, or something waits to be done there.
+ */
+static __attribute__((noinline)) void *alloc_refilled(struct heap *heap,
+	size_t size, unsigned flags, uintptr_t caller,
+	struct fl_port_state state)
+{
+	struct local *local = heap->locals[fl_port_context()];
+	struct page *page = NULL;
+	void *block;
+	bool clean;
+
+	if (likely(local->calling == 0 && !heap_parked(heap, local->index) &&
+		    !reclaim_asked(heap, local) && !deferred_waiting(heap) &&
+		    !reserve_missing(heap) &&
+		    fl_load_relaxed(&heap->roused) == 0))
+		page = fl_local_refill(heap, local, size_class(size));
+	if (unlikely(page == NULL))
+		return alloc_other(heap, size, flags, caller, state);
+	counter_add(&local->counters.slow_paths, 1);
+	block = page_pop(page, &clean);
+	page_use(heap, page);
+	fl_port_leave(state);
+	usage_given(heap->usage, size, page->block_size);
+	if ((flags & FALLOW_ZERO) && !clean)
+		return memset(block, 0, page->block_size);
+	return block;
+}
+
+/* A span that the context has kept, if it is one that must be looked for. */
+static __attribute__((noinline)) void *alloc_kept(struct heap *heap,
+	size_t size, unsigned flags, uintptr_t caller,
+	struct fl_port_state state)
+{
+	struct local *local = fl_load_hot(
+		&heap->serving[fl_port_context()]);
+	struct page *span = NULL;
+
+	if (local->kept_count > 0 && size <= SPAN_KEPT_MAX)
+		span = fl_span_reuse(
+			heap, local, align_up(size, GRANULE_BYTES));
+	if (span == NULL)
+		return alloc_other(heap, size, flags, caller, state);
+	fl_port_leave(state);
+	usage_given(heap->usage, size, span->span_size);
+	if (flags & FALLOW_ZERO)
+		memset((void *)span->base, 0, span->span_size);
+	return (void *)span->base;
+}
+
+/* A span, for a context that there is: the one that it freed last, where it has
+ * them in turn. */
+static inline void *alloc_span(struct heap *heap, size_t size, unsigned flags,
+	uintptr_t caller, struct fl_port_state state)
+{
+	struct page *span = span_youngest(fl_load_hot(
+		&heap->serving[fl_port_context()]),
+		align_up(size, GRANULE_BYTES));
+
+	if (unlikely(span == NULL))
+		return alloc_kept(heap, size, flags, caller, state);
+	fl_port_leave(state);
+	usage_given(heap->usage, size, span->span_size);
+	if (flags & FALLOW_ZERO)
+		return memset((void *)span->base, 0, span->span_size);
+	return (void *)span->base;
+}
+
+/* A size without a pointer of its own to its page is served as fast as it can
+ * be. */
+__attribute__((noinline)) void *fl_alloc_stepped(struct heap *heap,
+	size_t size, unsigned flags, uintptr_t caller,
+	struct fl_port_state state)
+{
+	unsigned index = fl_port_context();
+	bool clean = false;
+	struct page *page;
+	void *block;
+
+	if (unlikely(index >= fl_load_hot(&heap->contexts)))
+		return alloc_other(heap, size, flags, caller, state);
+	if (unlikely(size <= SIZE_DIRECT_MAX))
+		return alloc_refilled(heap, size, flags, caller, state);
+	if (unlikely(size > SIZE_CLASS_MAX))
+		return alloc_span(heap, size, flags, caller, state);
+	page = fl_load_hot(&heap->serving[index])->current[size <= SIZE_MEDIUM_MAX
+			? size_doubled_class(size)
+			: size_whole_class(size)];
+	/* Bits or a list: nothing is nothing. */
+	if (unlikely(page->bits == 0))
+		return alloc_refilled(heap, size, flags, caller, state);
+	block = size <= SIZE_SMALL_MAX ? list_pop(page)
+				       : bits_pop(page, &clean);
+	page_use(heap, page);
+	fl_port_leave(state);
+	usage_given(heap->usage, size, page->block_size);
+	if (unlikely((flags & FALLOW_ZERO) && !clean))
+		return memset(block, 0, page->block_size);
+	return block;
+}
+
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
+void *fallow_alloc(struct fallow *fallow, size_t size)
+{
+	struct heap *heap = heap_of(fallow);
+	struct fl_port_state state;
+	struct page *page;
+	void *block = alloc_hot(heap, size, &state, &page);
+
+	if (likely(block != NULL))
+		return block;
+	return fl_alloc_stepped(heap, size, 0, CALLER, state);
+}
+
+/* fallow_alloc_flags() for the public function that `caller` called. */
 static inline __attribute__((always_inline)) void *alloc(
 	struct heap *heap, size_t size, unsigned flags, uintptr_t caller)
 {
-	struct fl_port_state state = fl_port_enter();
-	unsigned index = fl_port_context();
+	struct fl_port_state state;
+	struct page *page;
+	void *block = alloc_hot(heap, size, &state, &page);
 
-	if (likely(size <= SIZE_SMALL_MAX && index < fl_load_relaxed(&heap->contexts))) {
-		unsigned class = likely(size <= SIZE_DIRECT_MAX)
-			? size_direct_class(size)
-			: size_step_class(size);
-		struct page *page = heap->serving[index]->current[class];
-		struct block *block = page->free;
-
-		if (likely(block != NULL)) {
-			page->free = block->next;
-			block->mark = 0;
-			page_used_set(page, page->used + 1);
-			fl_port_leave(state);
-			usage_given(heap->usage, size, class_size(class));
-			if (flags & FALLOW_ZERO)
-				memset(block, 0, class_size(class));
-			return block;
-		}
-	}
-	return alloc_other(heap, size, flags, caller, state);
+	if (unlikely(block == NULL))
+		return fl_alloc_stepped(heap, size, flags, caller, state);
+	if (flags & FALLOW_ZERO)
+		memset(block, 0, page->block_size);
+	return block;
 }
 
 void *fl_alloc_plain(
 	struct heap *heap, size_t size, unsigned flags, uintptr_t caller)
 {
-	return alloc(heap, size, flags, caller);
+	struct fl_port_state state;
+	struct page *page;
+	void *block = alloc_hot(heap, size, &state, &page);
+
+	/* Without a frame: a realloc's is a part of the deepest chain. */
+	if (likely(block != NULL))
+		return block;
+	return fl_alloc_stepped(heap, size, flags, caller, state);
 }
 
-#define CALLER ((uintptr_t)__builtin_return_address(0))
-
-void *fallow_alloc(struct fallow *heap, size_t size)
+void *fl_alloc_flags(
+	struct heap *heap, size_t size, unsigned flags, uintptr_t caller)
 {
-	return alloc(heap_of(heap), size, 0, CALLER);
+	return alloc(heap, size, flags, caller);
 }
 
 void *fallow_alloc_flags(struct fallow *heap, size_t size, unsigned flags)

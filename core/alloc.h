@@ -3,7 +3,8 @@
 #ifndef CORE_ALLOC_H
 #define CORE_ALLOC_H
 
-#include "heap.h"
+#include "page.h"
+#include "usage.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -38,16 +39,47 @@ void *fl_alloc_slow(struct op *op, const struct request *request);
 void *fl_alloc_aligned(struct op *op, size_t align, size_t size);
 
 /* fallow_alloc_flags() for the public function that `caller` called. */
+void *fl_alloc_flags(
+	struct heap *heap, size_t size, unsigned flags, uintptr_t caller);
+
+/* The same without FALLOW_ZERO. */
 void *fl_alloc_plain(
 	struct heap *heap, size_t size, unsigned flags, uintptr_t caller);
 
+/* An allocation that alloc_hot() could not serve, inside the context, which is
+ * left.  `caller` is the public function's return address. */
+void *fl_alloc_stepped(struct heap *heap, size_t size, unsigned flags,
+	uintptr_t caller, struct fl_port_state state);
 
 #pragma GCC visibility pop
 
-/* The class of a size up to SIZE_DIRECT_MAX, by one load. */
-static inline unsigned size_direct_class(size_t size)
+/*
+ * The hot path: flat, and nothing is kept in memory but what it must change.
+ * Returns a block of `*page` and has left the context; or NULL, inside it.
+ *
+ * A context that there is not has no local to look into; a parked one looks
+ * into that which has nothing.  What has nothing has an empty list, so that the
+ * one question after it answers for all.
+ */
+static inline __attribute__((always_inline)) void *alloc_hot(
+	struct heap *heap, size_t size, struct fl_port_state *state,
+	struct page **page)
 {
-	return fl_size_direct[(size + 15) / 16];
+	unsigned index;
+	void *block;
+
+	*state = fl_port_enter();
+	index = fl_port_context();
+	if (unlikely(size > SIZE_DIRECT_MAX ||
+		    index >= fl_load_hot(&heap->contexts)))
+		return NULL;
+	*page = fl_load_hot(&heap->serving[index])->direct[(size + 15) / 16];
+	if (unlikely((*page)->free == NULL))
+		return NULL;
+	block = list_pop(*page);
+	fl_port_leave(*state);
+	usage_given(heap->usage, size, (*page)->block_size);
+	return block;
 }
 
 #endif

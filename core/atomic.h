@@ -45,4 +45,20 @@
 
 #endif
 
+/*
+ * For the hot paths: a relaxed load, and adding to a word that only the caller
+ * writes while others may read it.  gcc makes a load or a store of an
+ * instruction of its own out of every atomic one, and operands of the
+ * instruction that uses them out of these.  An aligned word is read and written
+ * whole either way.  The thread sanitizer is told what they are.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define fl_load_hot(p) fl_load_relaxed(p)
+#define fl_add_hot(p, v) \
+	(fl_store_relaxed(p, fl_load_relaxed(p) + (v)), fl_load_relaxed(p))
+#else
+#define fl_load_hot(p) (*(p))
+#define fl_add_hot(p, v) (*(p) += (v))
+#endif
+
 #endif

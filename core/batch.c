@@ -196,7 +196,7 @@ static void page_return(
 {
 	struct page *page = batch->entries[entry].page;
 	bool small = page->kind == PAGE_SMALL;
-	uint32_t worth = page_worth(page);
+	uint32_t worth = page->worth;
 	uint32_t returned = 0, count;
 	uint64_t word = 0;
 	size_t i;

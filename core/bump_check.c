@@ -224,13 +224,13 @@ static void spans_look(struct look *look)
 
 	for (span = bump->spans; span != NULL; span = span->next) {
 		if (!holds(look,
-			    span->used <= depth &&
+			    page_used(span) <= depth &&
 				    map_find(bump->heap, span->base) == span &&
 				    span->arena == bump,
 			    "spans are listed by scope, innermost first",
 			    span->base))
 			return;
-		depth = span->used;
+		depth = page_used(span);
 		held += span->asked == 0 ? span->span_size : 0;
 	}
 	for (span = bump->spares; span != NULL; span = span->next)

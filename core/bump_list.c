@@ -77,8 +77,8 @@ void fl_bump_drop(struct bump *bump, uintptr_t piece, size_t size)
 	}
 	if (scope != NULL && !fresh(scope, piece)) {
 		span = fl_bump_span_of(bump, piece);
-		if (span != NULL && span->used < scope->depth) {
-			piece_late(scope, piece, size, span->used);
+		if (span != NULL && page_used(span) < scope->depth) {
+			piece_late(scope, piece, size, page_used(span));
 			return;
 		}
 	}

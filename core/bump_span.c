@@ -266,7 +266,7 @@ void fl_bump_spans_end(
 	struct bump *bump, uint32_t depth, size_t keep)
 {
 
-	while (bump->spans != NULL && bump->spans->used >= depth) {
+	while (bump->spans != NULL && page_used(bump->spans) >= depth) {
 		struct page *span = bump->spans;
 
 		span_unlink(bump, span);

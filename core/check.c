@@ -15,6 +15,7 @@
 #include "deferred.h"
 #include "floor.h"
 #include "local.h"
+#include "span.h"
 #include "walk.h"
 
 /* What is being summed up, and what was found broken. */
@@ -31,6 +32,8 @@ struct check {
 	 * who has it. */
 	size_t pieces, lists;
 	size_t handed;
+	/* The same of the spans that contexts keep. */
+	size_t holding, kept;
 };
 
 /* Notes the first invariant that does not hold; returns whether it holds. */
@@ -145,7 +148,8 @@ static void chunk_check(struct check *check, const struct chunk *chunk)
 		holds(check, (chunk->pending[i] & ~chunk->populated[i]) == 0,
 			"pending granules are populated", at);
 		check->pieces += fl_floor_slice(heap, chunk, i);
-		if (fl_chunk_claimable(heap, chunk) & bit)
+		if ((fl_chunk_claimable(heap, chunk) & bit) ||
+			(page != NULL && span_kept(page)))
 			check->lists += fl_floor_slice(heap, chunk, i);
 	}
 	handed_check(check, chunk);
@@ -187,7 +191,9 @@ static void page_check(struct check *check, const struct page *page)
 						    check->heap->lean),
 		    "a page's blocks are those of its class", at))
 		return;
-	holds(check, page->used <= page->formed &&
+	holds(check, page->worth == capacity_worth(page->capacity),
+		"worth is an eighth of the capacity", at);
+	holds(check, page_used(page) <= page->formed &&
 			page->formed <= page->capacity,
 		"used <= formed <= capacity", at);
 	holds(check, page->formed_end == page->formed * page->block_size,
@@ -199,7 +205,10 @@ static void page_check(struct check *check, const struct page *page)
 				check->heap, page->base, page->committed) ||
 			fl_walk_holes(check->heap, page) > 0,
 		"the committed prefix is populated", at);
-	holds(check, remote <= page->used, "remote frees were in use", at);
+	holds(check, remote <= page_used(page), "remote frees were in use", at);
+	holds(check, page->kind == PAGE_SMALL ||
+			(page->clean & ~page->bits) == 0,
+		"what is known to be zero is free", at);
 	holds(check, place_agrees(page), "state and place agree", at);
 	broken = fl_walk_free(check->heap, page, &set);
 	if (!holds(check, broken == NULL, broken, at))
@@ -212,13 +221,24 @@ static void page_check(struct check *check, const struct page *page)
 		"the owner's word says that a page has holes", at);
 	for (i = 0; i < BLOCKS_MAX / 64; i++)
 		free += bits_count(set.words[i]);
-	holds(check, fl_hole_blocks(check->heap, page) <= page->used - remote,
+	holds(check, fl_hole_blocks(check->heap, page) <= page_used(page) - remote,
 		"blocks that a hole makes unusable count as used", at);
-	holds(check, page->used - remote + free == page->formed,
+	holds(check, page_used(page) - remote + free == page->formed,
 		"used + free + holed + pending == formed", at);
 	holds(check, (int32_t)(check->heap->sweeps - page->seen) >= 0,
 		"no sweep to come has seen a page", at);
 	check->owned++;
+}
+
+static void span_check(struct check *check, const struct page *span)
+{
+	holds(check, fl_memory_populated(
+			check->heap, span->base, span->span_size),
+		"a span is populated", span->base);
+	holds(check, remote_state(span->remote) == REMOTE_SPAN ||
+			span_kept(span),
+		"a span is in use, or kept", span->base);
+	check->kept += span_kept(span);
 }
 
 /* A page or span, and its entries in the slice map. */
@@ -240,9 +260,7 @@ static void item_check(struct check *check, const struct page *page,
 	if (page->kind != PAGE_SPAN)
 		page_check(check, page);
 	else
-		holds(check, fl_memory_populated(
-				heap, page->base, page->span_size),
-			"a span is populated", base);
+		span_check(check, page);
 }
 
 /* One list of pages, circular. */
@@ -268,6 +286,21 @@ static void list_check(struct check *check, const struct page *first,
 	} while (page != first);
 }
 
+/* The spans that a context keeps. */
+static void kept_check(struct check *check, const struct local *local)
+{
+	const struct page *span = local->kept;
+	uint32_t n = 0;
+
+	for (; span != NULL && n <= local->kept_count; span = span->next, n++)
+		holds(check, map_find(check->heap, span->base) == span &&
+				span_kept(span),
+			"what a context keeps is free", span->base);
+	holds(check, n == local->kept_count,
+		"kept_count counts what a context keeps", 0);
+	check->holding += n;
+}
+
 static void local_check(struct check *check, const struct local *local)
 {
 	const struct page *page;
@@ -281,21 +314,31 @@ static void local_check(struct check *check, const struct local *local)
 					: local),
 		"a context serves its own pages, and none while it is parked",
 		0);
+	for (class = 0; class < SIZE_DIRECT_COUNT; class++)
+		holds(check, local->direct[class] ==
+				local->current[size_class(class * 16)],
+			"a size finds the page of its class", 0);
 	for (class = 0; class < CLASS_COUNT; class++) {
 		page = local->current[class];
 		if (page != &fl_page_none) {
-			holds(check, page->place == PLACE_CURRENT &&
+			holds(check, (page->place == PLACE_CURRENT ||
+					     page->place == PLACE_FULL) &&
 					page->class == class &&
 					page_owner(page) == local->index,
 				"a current page is its context's", page->base);
-			check->linked++;
-			check->lists += fl_floor_page(check->heap, page);
+			/* A full one is in their list. */
+			if (page->place == PLACE_CURRENT) {
+				check->linked++;
+				check->lists += fl_floor_page(
+					check->heap, page);
+			}
 		}
 		list_check(check, local->queue[class], class, PLACE_QUEUE,
 			local->index);
 		list_check(check, local->full[class], class, PLACE_FULL,
 			local->index);
 	}
+	kept_check(check, local);
 	for (page = local->told; page != NULL; page = page->notified_next)
 		holds(check, remote_state(page->remote) == REMOTE_NOTIFIED &&
 				page_owner(page) == local->index,
@@ -351,6 +394,8 @@ static void sums_check(struct check *check)
 	holds(check, check->linked == check->owned,
 		"every page is in one list", 0);
 	sweeping_check(check);
+	holds(check, check->holding == check->kept,
+		"every free span is kept by one context", 0);
 	holds(check, check->populated << FALLOW_GRANULE_LOG2 ==
 			heap->counters.committed,
 		"committed == the sum of populated granules", 0);
@@ -358,7 +403,7 @@ static void sums_check(struct check *check)
 		"free_chunks counts the free chunks", 0);
 	holds(check, check->warm_slices == heap->warm_slices,
 		"warm_slices counts the warm slices", 0);
-	holds(check, fl_page_none.free == NULL && fl_page_none.used == 0,
+	holds(check, fl_page_none.free == NULL && page_used(&fl_page_none) == 0,
 		"the page that has nothing has nothing", 0);
 	for (i = 0; i < heap->contexts; i++)
 		parked += heap->parked[i] != PARKED_NOT;

@@ -22,11 +22,14 @@
 #include "class.h"
 #include "list.h"
 #include "region.h"
+#include "span.h"
 
 /* How many abandoned pages of a class are compared. */
 #define CANDIDATES 4
 /* How many pages are looked at before the context, or the lock, is let go. */
 #define STEP_PAGES 16
+/* How many spans, and pages of each class, are freed to make room. */
+#define ROOM_MAX 8
 
 /* Links a page into heap->abandoned, in front or at the end. */
 static void abandoned_insert(struct heap *heap, struct page *page, bool end)
@@ -112,7 +115,7 @@ static bool class_extend(struct op *op, unsigned class)
 		more = fl_page_form(heap, page);
 	fl_page_fold(page, op->local);
 	fl_local_join(heap, op->local, page);
-	return more || page->used < page->formed;
+	return more || page_used(page) < page->formed;
 }
 
 /* Step 5: brings a hole back. */
@@ -127,7 +130,7 @@ static bool class_fill(struct op *op, unsigned class)
 	filled = fl_hole_fill(op, page);
 	fl_page_fold(page, op->local);
 	fl_local_join(op->heap, op->local, page);
-	return filled || page->used < page->formed;
+	return filled || page_used(page) < page->formed;
 }
 
 /* Slices for a page of the class, and its record; NULL if none are free, or
@@ -210,6 +213,42 @@ static bool page_open(struct op *op, struct page *page)
 	return true;
 }
 
+/* Releases a few of the pages without a block at the end of a class's queue;
+ * returns whether there may be more. */
+static bool queue_drop(struct heap *heap, struct local *local, unsigned class)
+{
+	unsigned i;
+
+	for (i = 0; i < ROOM_MAX; i++) {
+		struct page *page = local->queue[class];
+
+		if (page == NULL || !fl_class_drop(heap, local, page->prev))
+			return false;
+	}
+	return true;
+}
+
+void fl_class_make_room(struct op *op)
+{
+	struct local *local = op->local;
+	unsigned i, word;
+
+	if (local == NULL || (op->flags & FALLOW_NOWAIT))
+		return;
+	for (i = 0; i < ROOM_MAX && fl_span_flush(op->heap, local); i++)
+		;
+	for (word = 0; word < EMPTIED_WORDS; word++) {
+		uint64_t emptied = local->emptied[word];
+
+		for (; emptied != 0; emptied &= emptied - 1) {
+			unsigned bit = (unsigned)__builtin_ctzll(emptied);
+
+			if (!queue_drop(op->heap, local, word * 64 + bit))
+				local->emptied[word] &= ~((uint64_t)1 << bit);
+		}
+	}
+}
+
 /* Step 6: a fresh page. */
 static bool class_open(struct op *op, unsigned class)
 {
@@ -219,6 +258,7 @@ static bool class_open(struct op *op, unsigned class)
 	struct page *page;
 	bool tables;
 
+	fl_class_make_room(op);
 	do {
 		page = slices_take(op, class, nowait, &tables);
 		if (page != NULL && page_open(op, page))
@@ -292,7 +332,7 @@ void *fl_class_borrow(
 static void abandoned_freeze(const struct heap *heap, struct page *page)
 {
 	fl_store_relaxed(&page->frozen,
-		(uint16_t)(page->used - page_hole_blocks(heap, page)));
+		(uint16_t)(page_used(page) - page_hole_blocks(heap, page)));
 }
 
 /* Makes a page in TRANSIT nobody's, in heap->abandoned; `moved`: not by a sweep,
@@ -366,7 +406,7 @@ void fl_class_abandoned_look(
 	lock_leave(&heap->lock, state);
 	if (!mine)
 		return;
-	page_used_set(page, page->used - page->frozen);
+	page_used_set(page, page_used(page) - page->frozen);
 	fl_class_release(heap, page);
 }
 
@@ -447,7 +487,8 @@ static bool offline_step(struct heap *heap, struct local *local)
 	if (FALLOW_MODEL == FALLOW_MODEL_SINGLE ||
 		fl_load_relaxed(&heap->parked[local->index]) != 0) {
 		/* A few of them, or else a page: others wait no longer. */
-		more = !fl_local_drain(heap, local);
+		more = !fl_local_drain(heap, local) ||
+			fl_span_flush(heap, local);
 		for (class = 0; !more && page == NULL && class < CLASS_COUNT;
 			class++)
 			page = class_any(local, class);
@@ -492,7 +533,7 @@ void fl_class_look(struct op *op, struct page *page)
 {
 	/* What the provider refused was not used: it is due again, no younger. */
 	if (fl_page_fold(page, op->local) > 0)
-		page->swept_used = (uint16_t)page->used | PAGE_DUE;
+		page->swept_used = (uint16_t)page_used(page) | PAGE_DUE;
 	fl_local_account(op->heap, page);
 	if (page->place == PLACE_QUEUE)
 		(void)fl_class_drop(op->heap, op->local, page);
@@ -507,6 +548,8 @@ static void page_trim(struct op *op, struct page *page)
 	bool more = fl_page_fold(page, local) > 0;
 
 	fl_local_account(heap, page);
+	pass_moved(heap, &local->moved);
+	fl_local_settle(heap, local, page);
 	if (more && page->place == PLACE_QUEUE)
 		fl_local_front(heap, local, page);
 	/* One that is NOTIFIED is in a list of others' making. */
@@ -574,6 +617,9 @@ void fl_class_trim_all(struct op *op)
 {
 	uint16_t pass = pass_begin(op->heap);
 
+	while (!(op->flags & FALLOW_NOWAIT) &&
+		fl_span_flush(op->heap, op->local))
+		;
 	/* A few pages at a time: interrupts are masked for no longer.  A NOWAIT
 	 * call makes do with those. */
 	while (fl_class_trim(op, pass, STEP_PAGES)) {
@@ -589,7 +635,7 @@ static bool queue_ready(const struct local *local, unsigned class)
 {
 	const struct page *page = local->queue[class];
 
-	return page != NULL && page->used < page->formed;
+	return page != NULL && page_used(page) < page->formed;
 }
 
 /* Brings an abandoned page with a free block to the front, if it is among the

@@ -49,6 +49,11 @@ void fl_class_abandoned_look(
  * context. */
 void fl_class_salvage(struct op *op, unsigned class);
 
+/* Before slices are taken: makes a few of those free that the context has in
+ * spans and pages without a block, so that their memory is used again.  Does
+ * nothing for a NOWAIT call. */
+void fl_class_make_room(struct op *op);
+
 /* Releases all of the context's pages without a block; may drop the context. */
 void fl_class_trim_all(struct op *op);
 

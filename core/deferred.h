@@ -44,7 +44,7 @@ static inline uintptr_t deferred_mark(
 static inline bool deferred_has(
 	const struct heap *heap, const struct page *page, const void *block)
 {
-	return fl_load_relaxed(&heap->deferring) &&
+	return unlikely(fl_load_hot(&heap->deferring)) &&
 		fl_load_relaxed(&((const struct block *)block)->mark) ==
 			deferred_mark(heap, page, block);
 }

@@ -23,6 +23,7 @@
 #include "floor.h"
 #include "bits.h"
 #include "chunk.h"
+#include "span.h"
 
 /* What current pages may keep. */
 #define CURRENT_BYTES ((uint32_t)1 << 20)
@@ -90,18 +91,28 @@ static size_t page_piece(
 		FALLOW_GRANULE_LOG2;
 }
 
-/* The same of the page that begins in a slice of the chunk, or of the slice. */
+/* The same of the page that begins in a slice of the chunk, or of the slice,
+ * which is free, or of a span that a context keeps and that counts as that. */
 static size_t slice_piece(const struct heap *heap, const struct chunk *chunk,
 	unsigned slice, uint32_t *age)
 {
+	const struct page *page =
+		map_find(heap, chunk->base + slice * SLICE_BYTES);
+
 	*age = 0;
 	/* The stamp of a slice in use is written without the heap's lock. */
 	if (fl_chunk_claimable(heap, chunk) >> slice & 1) {
 		*age = slice_age(heap, chunk, slice);
 		return bits_count(chunk->populated[slice]);
 	}
+	if (page == NULL)
+		return 0;
+	if (span_kept(page)) {
+		*age = page_age(heap, page);
+		return bits_count(chunk->populated[slice]);
+	}
 	if (chunk->heads >> slice & 1)
-		return page_piece(heap, &chunk->records[slice], age);
+		return page_piece(heap, page, age);
 	return 0;
 }
 

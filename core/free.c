@@ -47,6 +47,31 @@ static __attribute__((noinline)) void own_wake(
 	op_drop(op);
 }
 
+/* Makes a block of the context's own bit-word page free; returns whether that
+ * has brought `used` down to `wake`. */
+static inline bool bits_put(
+	const struct heap *heap, struct page *page, uint32_t index)
+{
+	usage_freed(heap->usage, page->block_size);
+	fl_store_relaxed(&page->bits, page->bits | (uint64_t)1 << index);
+	page_use(heap, page);
+	return unlikely(fl_add_hot(&page->above, -1u) == 0);
+}
+
+/* Links a small block of the context's own page into its list, marked as free;
+ * returns the same. */
+static inline bool list_put(
+	const struct heap *heap, struct page *page, void *p)
+{
+	struct block *block = p;
+
+	usage_freed(heap->usage, page->block_size);
+	block_mark_set(heap, block);
+	block->next = page->free;
+	page->free = block;
+	return unlikely(fl_add_hot(&page->above, -1u) == 0);
+}
+
 /* What a free into a page that its owner does not look at by itself has to say.
  * The page may be gone: what follows looks at it under a lock. */
 static __attribute__((noinline)) void remote_tell(struct op *op,
@@ -88,12 +113,13 @@ static inline bool owner_parked(
 static __attribute__((noinline)) void remote_free(
 	struct op *op, void *p, struct page *page)
 {
-	uint32_t index = page_index(page, (uintptr_t)p);
+	uint32_t index =
+		page_place(page, (uint32_t)((uintptr_t)p - page->base));
 	bool parked = owner_parked(op->heap, page);
 	bool small = page->kind == PAGE_SMALL;
 	/* Behind the push the page may be another's. */
 	size_t size = page->block_size;
-	uint32_t worth = page_worth(page);
+	uint32_t worth = page->worth;
 	uint32_t count;
 	uint64_t word;
 	bool taken;
@@ -103,7 +129,7 @@ static __attribute__((noinline)) void remote_free(
 		!doubt(op, (uintptr_t)p, page))
 		return;
 	if (small)
-		((struct block *)p)->mark = block_mark(op->heap, p);
+		block_mark_set(op->heap, p);
 	word = remote_push(page, p, index, &taken);
 	if (taken) {
 		fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, (uintptr_t)p, page);
@@ -126,17 +152,14 @@ static __attribute__((noinline)) void remote_free(
 static __attribute__((noinline)) void bits_free(
 	struct op *op, void *p, struct page *page)
 {
-	uint32_t index = page_index(page, (uintptr_t)p);
+	uint32_t index;
 
 	if (unlikely(misuse_doubtful_holed(
 		    op->heap, page, (uintptr_t)p)) &&
 		!doubt(op, (uintptr_t)p, page))
 		return;
-	fl_store_relaxed(&page->bits, page->bits | (uint64_t)1 << index);
-	usage_freed(op->heap->usage, page->block_size);
-	page_use(op->heap, page);
-	page_used_set(page, page->used - 1);
-	if (page->used == page->wake)
+	index = page_place(page, (uint32_t)((uintptr_t)p - page->base));
+	if (bits_put(op->heap, page, index))
 		own_wake(op, page);
 	else
 		op_drop(op);
@@ -154,26 +177,12 @@ static __attribute__((noinline)) void span_free(
 		fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, addr, NULL);
 }
 
-/* Links a block into its page's list, marked as free. */
-static inline void block_link(
-	const struct heap *heap, struct page *page, void *p)
-{
-	struct block *block = p;
-
-	usage_freed(heap->usage, page->block_size);
-	block->mark = block_mark(heap, p);
-	block->next = page->free;
-	page->free = block;
-}
-
 /* A small block of the context's own page, about which there was a doubt. */
 static void small_free(struct op *op, void *p, struct page *page)
 {
 	if (FALLOW_CHECKS && !doubt(op, (uintptr_t)p, page))
 		return;
-	block_link(op->heap, page, p);
-	page_used_set(page, page->used - 1);
-	if (page->used == page->wake)
+	if (list_put(op->heap, page, p))
 		own_wake(op, page);
 	else
 		op_drop(op);
@@ -223,12 +232,18 @@ void fl_free_nowait(struct op *op, void *p)
 		fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, (uintptr_t)p, page);
 }
 
+#define CALLER ((uintptr_t)__builtin_return_address(0))
+
 /* A free that the hot path could not do, inside the context. */
 static __attribute__((noinline)) void free_other(struct heap *heap, void *p,
 	uintptr_t caller, struct fl_port_state state)
 {
 	struct op op = { .heap = heap, .state = state, .caller = caller };
 
+	if (p == NULL) {
+		op_drop(&op);
+		return;
+	}
 	op_local(&op);
 	if (likely(op.local != NULL && op.local->calling == 0) ||
 		fl_op_legal(&op))
@@ -237,8 +252,9 @@ static __attribute__((noinline)) void free_other(struct heap *heap, void *p,
 		fl_deferred_free(heap, p, caller);
 }
 
-/* The hot path has brought `used` down to `wake`. */
-static __attribute__((noinline)) void wake_other(
+/* The hot path has brought `used` down to `wake`, and it takes more than an
+ * exchange of pages. */
+static __attribute__((noinline)) void wake_search(
 	struct heap *heap, struct page *page, struct fl_port_state state)
 {
 	struct op op = { .heap = heap, .state = state };
@@ -247,32 +263,79 @@ static __attribute__((noinline)) void wake_other(
 	own_wake(&op, page);
 }
 
-#define CALLER ((uintptr_t)__builtin_return_address(0))
+/* The hot path has brought `used` down to `wake`: as a rule, where blocks are
+ * replaced one by one, of a full page, and the current one is used up. */
+static __attribute__((noinline)) void wake_other(
+	struct heap *heap, struct page *page, struct fl_port_state state)
+{
+	if (likely(local_full_serve(
+		    heap, heap->locals[fl_port_context()], page)))
+		fl_port_leave(state);
+	else
+		wake_search(heap, page, state);
+}
 
-/* The hot path: flat, and nothing is kept in memory but what it must change. */
+/* A span, as a rule: no page whose owner is this context. */
+static __attribute__((noinline)) void free_span(struct heap *heap, void *p,
+	struct page *page, uintptr_t caller, struct fl_port_state state)
+{
+	unsigned context = fl_port_context();
+
+	if (page->kind == PAGE_SPAN && page->base == (uintptr_t)p &&
+		context < fl_load_hot(&heap->contexts) &&
+		!heap_parked(heap, context) &&
+		!fl_load_hot(&heap->deferring) &&
+		span_keep(heap, heap->locals[context], page))
+		fl_port_leave(state);
+	else
+		free_other(heap, p, caller, state);
+}
+
+/* A block of a page whose owner's word is not the context's index alone: of a
+ * medium or whole page of its own, as a rule. */
+static __attribute__((noinline)) void free_bits(struct heap *heap, void *p,
+	struct page *page, uintptr_t caller, struct fl_port_state state)
+{
+	unsigned context = fl_port_context();
+	uint32_t index =
+		page_place(page, (uint32_t)((uintptr_t)p - page->base));
+
+	if (unlikely(fl_load_hot(&page->owner) != (context | OWNER_BITS)))
+		free_span(heap, p, page, caller, state);
+	else if (unlikely(heap_parked(heap, context) ||
+		    misuse_doubtful_bits(heap, page, p, index)))
+		free_other(heap, p, caller, state);
+	else if (bits_put(heap, page, index))
+		wake_other(heap, page, state);
+	else
+		fl_port_leave(state);
+}
+
+/*
+ * The hot path: flat, and nothing is kept in memory but what it must change.
+ *
+ * The owner's word is compared with the context's index alone: it is another's
+ * number, or nobody's, or has a flag beside it, unless the page is small, has
+ * no holes, and is this context's.  An owner is below the heap's number of
+ * contexts, so `parked` has a byte for it.  The page is one slice, so the
+ * block's offset is the address's own low bits.  A null pointer is no address
+ * of the window.
+ */
 void fallow_free(struct fallow *fallow, void *p)
 {
 	struct heap *heap = heap_of(fallow);
-	struct fl_port_state state;
-	struct page *page;
-	unsigned index;
+	struct fl_port_state state = fl_port_enter();
+	unsigned context = fl_port_context();
+	struct page *page = map_find(heap, (uintptr_t)p);
 
-	if (unlikely(p == NULL))
-		return;
-	state = fl_port_enter();
-	index = fl_port_context();
-	page = map_find(heap, (uintptr_t)p);
-	/* An owner is below the heap's number of contexts; nobody is a number
-	 * that no context has. */
-	if (unlikely(page == NULL || fl_load_relaxed(&page->owner) != index ||
-		    heap_parked(heap, index) || page->kind != PAGE_SMALL ||
-		    misuse_doubtful(heap, page, (uintptr_t)p))) {
+	if (unlikely(page == NULL))
 		free_other(heap, p, CALLER, state);
-		return;
-	}
-	block_link(heap, page, p);
-	page_used_set(page, page->used - 1);
-	if (unlikely(page->used == page->wake))
+	else if (unlikely(fl_load_hot(&page->owner) != context))
+		free_bits(heap, p, page, CALLER, state);
+	else if (unlikely(heap_parked(heap, context) ||
+			 misuse_doubtful_small(heap, page, p)))
+		free_other(heap, p, CALLER, state);
+	else if (list_put(heap, page, p))
 		wake_other(heap, page, state);
 	else
 		fl_port_leave(state);

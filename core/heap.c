@@ -30,7 +30,8 @@
 #define SECRET_MIX UINT64_C(0x9e3779b97f4a7c15)
 
 struct page fl_page_none = {
-	.wake = UINT32_MAX,
+	.above = 0 - WAKE_NEVER,
+	.wake = WAKE_NEVER,
 	.owner = OWNER_NONE,
 };
 
@@ -122,6 +123,9 @@ void fl_heap_window(struct heap *heap, uintptr_t base, size_t size)
 	 * of less is all there is: see core/DESIGN.md. */
 	heap->lean = !heap_is(heap, FALLOW_CLASS_WINDOW) ||
 		size < LEAN_CHUNKS * CHUNK_BYTES;
+	heap->spans_kept = heap->lean ? 0
+		: heap->provider.capabilities & FALLOW_DEMAND ? UINT32_MAX
+							      : SPANS_KEPT;
 	heap->chunk_limit = (align_up(base + size, CHUNK_BYTES) - heap->base) >>
 		CHUNK_LOG2;
 }

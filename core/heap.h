@@ -65,11 +65,15 @@ struct page {
 		uint64_t bits;      /* others: a bit for each such block */
 		void *arena;        /* PAGE_SPAN: whose it is, or NULL */
 	};
-	uint32_t used;
-	/* A free that leaves this many in use takes the slow path. */
+	/* page_used() is `wake` and so many more: a free that makes it 0 takes
+	 * the slow path. */
+	uint32_t above;
 	uint32_t wake;
 	union {
-		uint64_t reciprocal; /* page_index() */
+		struct {
+			uint32_t magic;  /* page_place() */
+			uint32_t formed; /* blocks that were ever on a list */
+		};
 		size_t asked; /* PAGE_SPAN of an arena: see bump_span.c */
 	};
 	uint32_t block_size;
@@ -80,8 +84,8 @@ struct page {
 	/* The largest alignment, log2, that a block was asked for with.  If not
 	 * 0, a sized free may name less than half of a block. */
 	uint8_t loose;
-	/* Context, with OWNER_HOLES if the page has or had holes; or
-	 * OWNER_NONE, which says nothing about holes. */
+	/* Context, with OWNER_BITS unless the page is small, and OWNER_HOLES if
+	 * it has or had holes; or OWNER_NONE, which says nothing about them. */
 	uint32_t owner;
 	uintptr_t base;
 	struct page *next, *prev; /* circular in its list, see `place` */
@@ -96,8 +100,8 @@ struct page {
 	};
 	uint32_t clean_from;    /* bytes from here to committed are zero */
 	uint32_t committed;     /* bytes of the committed prefix */
-	uint16_t formed;        /* blocks that were ever on a list */
 	uint16_t capacity;      /* blocks that fit */
+	uint16_t worth;         /* free blocks that make it worth queueing */
 	uint16_t accounted;     /* blocks counted in heap->live */
 	uint16_t frozen;        /* blocks in use when it was abandoned */
 	uint32_t seen;          /* the sweep that last looked here: page_seen() */
@@ -114,8 +118,12 @@ struct page {
 #define PAGE_DUE ((uint16_t)1 << 15)
 #define PAGE_SKIPPED ((uint16_t)1 << 14)
 #define PAGE_USED ((uint16_t)(PAGE_SKIPPED - 1))
+/* Of `wake`: no page has so many blocks that one less is this. */
+#define WAKE_NEVER UINT32_MAX
 #define OWNER_HOLES ((uint32_t)1 << 31)
-_Static_assert(FALLOW_CONTEXTS_MAX < OWNER_HOLES, "an index leaves the bit");
+#define OWNER_BITS ((uint32_t)1 << 30)
+#define OWNER_FLAGS (OWNER_HOLES | OWNER_BITS)
+_Static_assert(FALLOW_CONTEXTS_MAX < OWNER_BITS, "an index leaves the bits");
 /* Nobody: not what a register that was never set holds as an index, which the
  * hot free compares with it before anything else has looked. */
 #define OWNER_NONE (OWNER_HOLES | (uint32_t)0x0badc0de)
@@ -177,8 +185,20 @@ struct local_counters {
 	uint64_t misuses;
 };
 
+/* How many free spans a context keeps where memory is held that nobody touches,
+ * and how large each may be: together no more than one page of each of a few
+ * classes. */
+#define SPANS_KEPT 4
+#define SPAN_KEPT_MAX (CHUNK_BYTES / 2)
+
+/* A bit for each class. */
+#define EMPTIED_WORDS ((CLASS_COUNT + 63) / 64)
+
 /* What a context owns of a heap. */
 struct local {
+	/* The current page by size, for every 16 bytes: direct[(size + 15) / 16]
+	 * == current[size_class(size)].  Written by local_current_set(). */
+	struct page *direct[SIZE_DIRECT_COUNT];
 	/* Never NULL: &fl_page_none where there is none. */
 	struct page *current[CLASS_COUNT];
 	struct page *queue[CLASS_COUNT];
@@ -198,6 +218,13 @@ struct local {
 	/* The latest sweep that took pages of its lists in turn, and the latest
 	 * that may miss some: see pass_missed(). */
 	uint32_t pass, moved;
+	/* Spans that the context freed and has kept for its next ones, linked
+	 * by `next`, the youngest first: span.c. */
+	struct page *kept;
+	uint32_t kept_count;
+	/* A bit for each class in whose queue, at the end, there may be a page
+	 * without a block. */
+	uint64_t emptied[EMPTIED_WORDS];
 	/* Taken to tell the context of a page, to go offline, to park and to
 	 * unpark, and by whoever sweeps what is parked. */
 	_Alignas(CACHE_LINE_BYTES) struct lock lock;
@@ -317,7 +344,8 @@ struct heap {
 	uintptr_t secret;
 	uint32_t contexts; /* 0 until the tables have begun */
 	uint32_t contexts_first, contexts_wanted; /* at once; at most */
-	bool lean; /* fl_size_page_slices() */
+	bool lean; /* fl_size_page_slices(); what is freed is at once for all */
+	uint32_t spans_kept; /* at most, by each context */
 	uint32_t searches; /* over pages, ever: each has a number */
 	uint32_t sweeps;   /* the same for sweeps */
 	struct fallow_provider provider;
@@ -393,6 +421,21 @@ _Static_assert(sizeof(struct heap) <= FALLOW_HEAP_BYTES,
 extern struct page fl_page_none __attribute__((visibility("hidden")));
 extern struct local fl_local_none __attribute__((visibility("hidden")));
 
+/* Makes a page, or the one that has nothing, what its class allocates from. */
+static inline void local_current_set(
+	struct local *local, unsigned class, struct page *page)
+{
+	struct page **last;
+	unsigned n;
+
+	local->current[class] = page;
+	if (class >= CLASS_DIRECT)
+		return;
+	last = &local->direct[class_size(class) / 16];
+	for (n = class_directs(class); n > 0; n--)
+		*last-- = page;
+}
+
 /* One call into the heap: what it needs to leave its context and come back. */
 struct op {
 	struct heap *heap;
@@ -423,7 +466,7 @@ static inline void op_local(struct op *op)
 /* The epoch, as a page or a slice notes it when it is used. */
 static inline uint16_t heap_epoch(const struct heap *heap)
 {
-	return (uint16_t)fl_load_relaxed(&heap->epoch);
+	return (uint16_t)fl_load_hot(&heap->epoch);
 }
 
 /* Notes that there is something to be swept, of which a sweep that has already
@@ -445,7 +488,7 @@ static inline void page_use(const struct heap *heap, struct page *page)
 static inline bool heap_parked(const struct heap *heap, unsigned index)
 {
 	return FALLOW_MODEL != FALLOW_MODEL_SINGLE &&
-		unlikely(fl_load_relaxed(&heap->parked[index]) != 0);
+		unlikely(fl_load_hot(&heap->parked[index]) != 0);
 }
 
 /* The context that owns the page, or FALLOW_NO_CONTEXT. */
@@ -453,7 +496,7 @@ static inline uint32_t page_owner(const struct page *page)
 {
 	uint32_t owner = fl_load_relaxed(&page->owner);
 
-	return owner == OWNER_NONE ? FALLOW_NO_CONTEXT : owner & ~OWNER_HOLES;
+	return owner == OWNER_NONE ? FALLOW_NO_CONTEXT : owner & ~OWNER_FLAGS;
 }
 
 /* Whether the page may have holes. */
@@ -466,8 +509,8 @@ static inline bool page_holed(const struct page *page)
  * parked. */
 static inline bool op_owns(const struct op *op, const struct page *page)
 {
-	/* Without OWNER_HOLES nobody is no index either. */
-	return (fl_load_relaxed(&page->owner) & ~OWNER_HOLES) ==
+	/* Without the flags nobody is no index either. */
+	return (fl_load_relaxed(&page->owner) & ~OWNER_FLAGS) ==
 			op->local->index &&
 		!heap_parked(op->heap, op->local->index);
 }
@@ -534,7 +577,7 @@ static inline struct page *map_find(const struct heap *heap, uintptr_t addr)
 	 * A block's own entry was written before the block was handed out, so
 	 * nothing needs ordering for it; for a wild pointer fallow_owns() has
 	 * an acquire, since the map's extent is zeroed before it grows. */
-	if (unlikely(slice >= fl_load_relaxed(&heap->map_slices)))
+	if (unlikely(slice >= fl_load_hot(&heap->map_slices)))
 		return NULL;
 	return fl_load_relaxed(&heap->map[slice]);
 }
@@ -577,17 +620,46 @@ static inline void map_write(
 		fl_store_relaxed(&heap->map[slice], page);
 }
 
-/* What the second word of a free block holds. */
+/* What the second word of a free block holds, where frees are checked. */
 static inline uintptr_t block_mark(const struct heap *heap, const void *block)
 {
 	return (uintptr_t)block ^ heap->secret;
+}
+
+/* Marks a block as free; as in use. */
+static inline void block_mark_set(const struct heap *heap, void *block)
+{
+	if (FALLOW_CHECKS)
+		((struct block *)block)->mark = block_mark(heap, block);
+}
+
+static inline void block_mark_clear(void *block)
+{
+	if (FALLOW_CHECKS)
+		((struct block *)block)->mark = 0;
+}
+
+/* How many blocks are in use, or freed by others and not yet folded. */
+static inline uint32_t page_used(const struct page *page)
+{
+	return fl_load_hot(&page->wake) + fl_load_hot(&page->above);
 }
 
 /* The owner's stores to what a snapshot may read meanwhile are atomic, but
  * never read-modify-write: nobody else stores. */
 static inline void page_used_set(struct page *page, uint32_t used)
 {
-	fl_store_relaxed(&page->used, used);
+	fl_store_relaxed(&page->above, used - page->wake);
+}
+
+/* Makes the free that leaves `wake` blocks in use take the slow path; with
+ * WAKE_NEVER no free does. */
+static inline void page_wake_set(struct page *page, uint32_t wake)
+{
+	uint32_t used = page_used(page);
+
+	fl_store_relaxed(&page->wake, wake);
+	page_used_set(page, used);
 }
 
 /* The same for a counter that one context has to itself. */
@@ -648,30 +720,19 @@ static inline size_t page_slices(const struct page *page)
 	return page->slices;
 }
 
-/*
- * Division by the block size without dividing: with M = floor(2^64 / size) + 1,
- * offset * M is quotient * 2^64 + a fraction, and too large by less than
- * offset * size, which is far below 2^64 / size for an offset and a size of
- * 32 bits.  So the high word is the quotient, and the low word is below M iff
- * nothing is left over.
- */
-static inline uint64_t size_reciprocal(size_t size)
+/* The index of the block that begins at an offset into a page; at least
+ * page->capacity iff none does. */
+static inline uint32_t page_place(const struct page *page, uint32_t offset)
 {
-	return UINT64_MAX / size + 1;
+	uint32_t product = offset * page->magic;
+
+	return product >> PLACE_SHIFT | product << (32 - PLACE_SHIFT);
 }
 
 /* The index of the block that an address in the page is in. */
 static inline uint32_t page_index(const struct page *page, uintptr_t addr)
 {
-	__extension__ typedef unsigned __int128 wide;
-
-	return (uint32_t)(((wide)(addr - page->base) * page->reciprocal) >> 64);
-}
-
-/* Whether an offset into the page is a block's begin. */
-static inline bool page_aligned(const struct page *page, uint64_t offset)
-{
-	return offset * page->reciprocal < page->reciprocal;
+	return (uint32_t)(addr - page->base) / page->block_size;
 }
 
 #endif

@@ -10,7 +10,7 @@
  * it is free.  Those blocks leave the list first, for the links are in them;
  * then the granules are marked pending, the provider is called with the context
  * left, and then they are holes: their populated bits are clear.  Nothing else
- * is stored.  Which blocks are unusable follows from the bits, and page->used
+ * is stored.  Which blocks are unusable follows from the bits, and page_used(page)
  * counts them, so that used + free == formed holds whatever holes there are.
  *
  * While granules are pending the page serves on with its other blocks.  Whoever
@@ -292,7 +292,7 @@ static void small_unlist(struct page *page)
 			link = &block->next;
 		}
 	}
-	page_used_set(page, page->used + n);
+	page_used_set(page, page_used(page) + n);
 }
 
 /* The granules of a small page of which every block is in the list. */
@@ -324,7 +324,7 @@ static void bits_unlist(struct heap *heap, struct page *page, uint64_t set)
 			continue;
 		fl_store_relaxed(&page->bits, page->bits & ~bit);
 		page->clean &= ~bit;
-		page_used_set(page, page->used + 1);
+		page_used_set(page, page_used(page) + 1);
 	}
 }
 
@@ -411,7 +411,7 @@ static uint64_t block_return(
 	bool taken;
 
 	if (page->kind == PAGE_SMALL)
-		((struct block *)block)->mark = block_mark(heap, block);
+		block_mark_set(heap, block);
 	return remote_push(page, block, index, &taken);
 }
 
@@ -472,11 +472,11 @@ static uint32_t blocks_list(
 				page->bits | (uint64_t)1 << to);
 			continue;
 		}
-		block->mark = block_mark(heap, block);
+		block_mark_set(heap, block);
 		block->next = page->free;
 		page->free = block;
 	}
-	page_used_set(page, page->used - n);
+	page_used_set(page, page_used(page) - n);
 	return n;
 }
 

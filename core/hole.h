@@ -16,7 +16,7 @@ bool fl_hole_any(const struct heap *heap, const struct page *page);
 bool fl_hole_pending(const struct heap *heap, const struct page *page);
 
 /* Blocks that a missing granule makes unusable: no list has them, and
- * page->used counts them. */
+ * page_used() counts them. */
 uint32_t fl_hole_blocks(const struct heap *heap, const struct page *page);
 
 /* Whether the block at `index` is one of them. */
@@ -61,8 +61,8 @@ static inline uint32_t page_hole_blocks(
 static inline bool page_empty(const struct heap *heap, const struct page *page)
 {
 	if (!page_holed(page))
-		return page->used == 0;
-	return page->used == fl_hole_blocks(heap, page) &&
+		return page_used(page) == 0;
+	return page_used(page) == fl_hole_blocks(heap, page) &&
 		!fl_hole_pending(heap, page);
 }
 

@@ -19,6 +19,11 @@
  * Pages without a free block but with an unformed tail wait at the queue's
  * end; everything else goes to its front.
  *
+ * A full page of which an eighth comes free while the current one is used up
+ * serves where it is: it is current and stays among the full ones, in state
+ * FULL, until it is used up again or something else is done with it.  So where
+ * blocks are replaced one by one a page changes no list.
+ *
  * A *parked* context does not run for a while.  It says so in one store, and
  * from then on its calls take the slow path: `serving` names a local without
  * pages, and frees look at `parked`.  Whoever takes local->lock and finds it
@@ -49,7 +54,7 @@ static struct page **list_of(
 
 void fl_local_account(struct heap *heap, struct page *page)
 {
-	uint32_t used = page->used - page_hole_blocks(heap, page);
+	uint32_t used = page_used(page) - page_hole_blocks(heap, page);
 
 	if (used == page->accounted)
 		return;
@@ -63,9 +68,9 @@ static void queue_link(
 	const struct heap *heap, struct local *local, struct page *page)
 {
 	page->place = PLACE_QUEUE;
-	page->wake = page_hole_blocks(heap, page);
+	page_wake_set(page, page_hole_blocks(heap, page));
 	list_insert(&local->queue[page->class], page,
-		page->used == page->formed);
+		page_used(page) == page->formed);
 }
 
 /* The same not by a sweep. */
@@ -76,23 +81,15 @@ static void queue_insert(
 	queue_link(heap, local, page);
 }
 
-/* Makes the page the one its class allocates from. */
-static void current_set(struct local *local, struct page *page)
-{
-	page->place = PLACE_CURRENT;
-	page->wake = UINT32_MAX;
-	local->current[page->class] = page;
-}
-
 void fl_local_remove(struct local *local, struct page *page)
 {
-	if (page->place == PLACE_CURRENT)
-		local->current[page->class] = &fl_page_none;
-	else
+	if (local->current[page->class] == page)
+		local_current_set(local, page->class, &fl_page_none);
+	if (page->place != PLACE_CURRENT)
 		list_remove(list_of(local, page, (enum place)page->place),
 			page);
 	page->place = PLACE_NONE;
-	page->wake = UINT32_MAX;
+	page_wake_set(page, WAKE_NEVER);
 }
 
 void fl_local_join(struct heap *heap, struct local *local, struct page *page)
@@ -101,11 +98,12 @@ void fl_local_join(struct heap *heap, struct local *local, struct page *page)
 	fl_assert(!parked_open(fl_load_relaxed(&heap->parked[local->index])));
 	page_unsee(heap, page);
 	fl_store_relaxed(&page->owner, local->index |
+			(page->kind == PAGE_SMALL ? 0 : OWNER_BITS) |
 			(fl_hole_any(heap, page) ? OWNER_HOLES : 0));
 	remote_change(page, REMOTE_OWNED);
 	fl_local_account(heap, page);
 	if (local->current[page->class] == &fl_page_none)
-		current_set(local, page);
+		local_serve(local, page);
 	else
 		queue_insert(heap, local, page);
 }
@@ -131,7 +129,8 @@ static bool full_insert(
 	uint64_t word = fl_load_relaxed(&page->remote);
 
 	do {
-		if (remote_count(page, word) >= page_worth(page)) {
+		if ((word & REMOTE_BLOCKS) != 0 &&
+			remote_count(page, word) >= page->worth) {
 			fl_page_fold(page, local);
 			return false;
 		}
@@ -143,10 +142,7 @@ static bool full_insert(
 		 * the count, and so notifies. */
 	} while (!fl_cas_acq_rel(
 		&page->remote, &word, remote_with(word, REMOTE_FULL)));
-	page->place = PLACE_FULL;
-	page->wake = page->capacity - page_worth(page);
-	pass_moved(heap, &local->moved);
-	list_insert(&local->full[page->class], page, true);
+	local_full_set(heap, local, page);
 	return true;
 }
 
@@ -162,14 +158,16 @@ static bool current_retire(
 	/* Others may have told of it while it was full before, and the drain
 	 * has just taken its blocks in: among the full ones its owner's frees
 	 * would have passed `wake` already. */
-	if (page->used < page->formed)
+	if (page_used(page) < page->formed)
 		return false;
-	if (page->formed < page->capacity || page_holed(page)) {
+	/* It is where it belongs, or is so easily. */
+	if (page->place == PLACE_FULL || local_used_up(heap, local, page))
+		return true;
+	if (page->formed < page->capacity || page_holed(page))
 		queue_insert(heap, local, page);
-	} else if (!full_insert(heap, local, page)) {
+	else if (!full_insert(heap, local, page))
 		return false;
-	}
-	local->current[class] = &fl_page_none;
+	local_current_set(local, class, &fl_page_none);
 	return true;
 }
 
@@ -181,7 +179,7 @@ static struct page *queue_fullest(struct local *local, unsigned class)
 	unsigned i;
 
 	for (i = 0; page != NULL && i < CANDIDATES; i++) {
-		if (page->used < page->formed &&
+		if (page_used(page) < page->formed &&
 			(best == NULL ||
 				page_free_count(page) < page_free_count(best)))
 			best = page;
@@ -190,6 +188,19 @@ static struct page *queue_fullest(struct local *local, unsigned class)
 			break;
 	}
 	return best;
+}
+
+/* A full page is full no more: it is queued, or if it is the one that its class
+ * allocates from, it is that alone.  By a sweep, or whoever has noted the move. */
+static void full_leave(
+	const struct heap *heap, struct local *local, struct page *page)
+{
+	list_remove(&local->full[page->class], page);
+	remote_full_end(page);
+	if (local->current[page->class] == page)
+		local_serve(local, page);
+	else
+		queue_link(heap, local, page);
 }
 
 /* A page out of `notified`: the owner looks at it by itself again, and it is
@@ -203,8 +214,13 @@ static void notified_take(
 	 * its allocations may have filled it again. */
 	if (page->place != PLACE_FULL)
 		return;
+	if (page_used(page) < page->formed) {
+		pass_moved(heap, &local->moved);
+		full_leave(heap, local, page);
+		return;
+	}
 	list_remove(&local->full[page->class], page);
-	if (page->used < page->formed || !full_insert(heap, local, page))
+	if (!full_insert(heap, local, page))
 		queue_insert(heap, local, page);
 }
 
@@ -241,26 +257,30 @@ bool fl_local_drain(const struct heap *heap, struct local *local)
 	return false;
 }
 
-bool fl_local_refill(struct heap *heap, struct local *local, unsigned class)
+struct page *fl_local_refill(
+	struct heap *heap, struct local *local, unsigned class)
 {
-	struct page *page = local->current[class];
+	struct page *old = local->current[class];
+	struct page *page;
 
-	if (page != &fl_page_none) {
-		fl_local_account(heap, page);
-		if (fl_page_fold(page, local) > 0)
-			return true;
+	if (old != &fl_page_none) {
+		fl_local_account(heap, old);
+		if (fl_page_fold(old, local) > 0)
+			return old;
 	}
-	fl_local_drain(heap, local);
+	/* Another's news that comes right now comes the next time. */
+	if (local->told != NULL || fl_load_relaxed(&local->notified) != NULL)
+		fl_local_drain(heap, local);
 	page = queue_fullest(local, class);
 	if (page == NULL)
-		return false;
+		return NULL;
 	list_remove(&local->queue[class], page);
 	if (!current_retire(heap, local, class)) {
 		queue_insert(heap, local, page);
-		return true;
+		return old;
 	}
-	current_set(local, page);
-	return true;
+	local_serve(local, page);
+	return page;
 }
 
 /* Whether the page has, beyond its free blocks, some to be had by a commit. */
@@ -336,22 +356,9 @@ void fl_local_notify(struct heap *heap, struct page *page)
 	fl_port_lock_leave(outer);
 }
 
-/* From now on the owner looks by itself, unless others have just put the page
- * into `notified`, where it then stays. */
-static void full_end(struct page *page)
-{
-	uint64_t word = fl_load_relaxed(&page->remote);
-
-	/* Pairs with remote_push(), as every change of the state. */
-	while (remote_state(word) == REMOTE_FULL &&
-		!fl_cas_acq_rel(&page->remote, &word,
-			remote_with(word, REMOTE_OWNED)))
-		;
-}
-
 bool fl_local_untold(struct page *page)
 {
-	full_end(page);
+	remote_full_end(page);
 	return remote_state(fl_load_relaxed(&page->remote)) != REMOTE_NOTIFIED;
 }
 
@@ -366,12 +373,11 @@ bool fl_local_salvage(const struct heap *heap, struct local *local,
 	page->looked = pass;
 	fl_store_relaxed(&local->full[class], page->next);
 	word = fl_load_relaxed(&page->remote);
-	if (page->used == page->formed && remote_count(page, word) == 0)
+	if (page_used(page) == page->formed && remote_count(page, word) == 0)
 		return true;
-	list_remove(&local->full[class], page);
-	full_end(page);
 	fl_page_fold(page, local);
-	queue_insert(heap, local, page);
+	pass_moved(heap, &local->moved);
+	full_leave(heap, local, page);
 	return true;
 }
 
@@ -379,11 +385,9 @@ void fl_local_settle(
 	const struct heap *heap, struct local *local, struct page *page)
 {
 	if (page->place != PLACE_FULL || (!page_holed(page) &&
-			page_free_count(page) < page_worth(page)))
+			page_free_count(page) < page->worth))
 		return;
-	list_remove(&local->full[page->class], page);
-	full_end(page);
-	queue_link(heap, local, page);
+	full_leave(heap, local, page);
 }
 
 void fl_local_front(
@@ -396,16 +400,26 @@ void fl_local_front(
 bool fl_local_wake(
 	const struct heap *heap, struct local *local, struct page *page)
 {
+	/* A page of one block is empty as soon as it is not full. */
 	if (page->place == PLACE_FULL) {
-		list_remove(&local->full[page->class], page);
-		full_end(page);
-		/* A page of one block is empty as soon as it is not full. */
-		queue_insert(heap, local, page);
+		pass_moved(heap, &local->moved);
+		full_leave(heap, local, page);
 	}
-	if (page->place != PLACE_QUEUE || !page_empty(heap, page) ||
+	if (page->place != PLACE_QUEUE)
+		return false;
+	if (!page_empty(heap, page) ||
 		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED) {
-		if (page->place == PLACE_QUEUE)
-			page->wake = page_hole_blocks(heap, page);
+		page_wake_set(page, page_hole_blocks(heap, page));
+		return false;
+	}
+	if (!heap->lean) {
+		/* Behind those that have blocks, for the next burst of its
+		 * class; what wants its slices, and sweeps, find it there. */
+		pass_moved(heap, &local->moved);
+		list_remove(&local->queue[page->class], page);
+		list_insert(&local->queue[page->class], page, true);
+		local->emptied[page->class / 64] |= (uint64_t)1
+			<< page->class % 64;
 		return false;
 	}
 	fl_local_leave(local, page);
@@ -414,6 +428,7 @@ bool fl_local_wake(
 
 /* What allocations of a parked context look into. */
 struct local fl_local_none = {
+	.direct = { [0 ... SIZE_DIRECT_COUNT - 1] = &fl_page_none },
 	.current = { [0 ... CLASS_COUNT - 1] = &fl_page_none },
 	.index = FALLOW_NO_CONTEXT,
 };

@@ -4,6 +4,7 @@
 #define CORE_LOCAL_H
 
 #include "hole.h"
+#include "list.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -27,9 +28,11 @@ void fl_local_leave(struct local *local, struct page *page);
 
 /*
  * Makes the class's current page one with a free block, out of what the
- * context owns and without the heap's lock; returns whether there was one.
+ * context owns and without the heap's lock; returns it, or NULL if there was
+ * none.
  */
-bool fl_local_refill(struct heap *heap, struct local *local, unsigned class);
+struct page *fl_local_refill(
+	struct heap *heap, struct local *local, unsigned class);
 
 /* A page of the class with an unformed tail or (`tail` false) with a hole, that
  * can be committed into; NULL if there is none among the few looked at. */
@@ -76,5 +79,65 @@ bool fl_local_unpark_try(struct heap *heap, struct local *local);
 void fl_local_account(struct heap *heap, struct page *page);
 
 #pragma GCC visibility pop
+
+/* Makes a page in no list the one that its class allocates from. */
+static inline void local_serve(struct local *local, struct page *page)
+{
+	page->place = PLACE_CURRENT;
+	page_wake_set(page, WAKE_NEVER);
+	local_current_set(local, page->class, page);
+}
+
+/* Makes a page, whose remote word says so already, a full one. */
+static inline void local_full_set(
+	const struct heap *heap, struct local *local, struct page *page)
+{
+	page->place = PLACE_FULL;
+	pass_moved(heap, &local->moved);
+	page_wake_set(page, (uint32_t)page->capacity - page->worth);
+	list_insert(&local->full[page->class], page, true);
+}
+
+/* Makes the current page, which is used up, a full one, if it has nothing of
+ * others' and can have no more by a commit; returns whether. */
+static inline bool local_used_up(
+	const struct heap *heap, struct local *local, struct page *page)
+{
+	uint64_t word = remote_word(REMOTE_OWNED, 0);
+
+	/* Pairs with remote_push(), as in full_insert(). */
+	if (page->place != PLACE_CURRENT || page->formed < page->capacity ||
+		page_holed(page) ||
+		!fl_cas_acq_rel(&page->remote, &word,
+			remote_word(REMOTE_FULL, 0)))
+		return false;
+	local_full_set(heap, local, page);
+	return true;
+}
+
+/*
+ * After the owner's free, when `used` has come down to `wake`: makes a full page
+ * the one that its class allocates from, if that is used up; returns whether it
+ * is.
+ */
+static inline bool local_full_serve(
+	struct heap *heap, struct local *local, struct page *page)
+{
+	struct page *old = local->current[page->class];
+
+	if (page->place != PLACE_FULL || page_holed(page))
+		return false;
+	if (old == page)
+		return true;
+	/* What heap->live is wrong about by more than an eighth is a search's
+	 * to count. */
+	if (page_used(old) != old->formed || old == &fl_page_none ||
+		old->capacity - old->accounted > old->worth ||
+		(old->place != PLACE_FULL && !local_used_up(heap, local, old)))
+		return false;
+	local_current_set(local, page->class, page);
+	page_use(heap, page);
+	return true;
+}
 
 #endif

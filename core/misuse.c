@@ -58,14 +58,16 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 		if (addr != page->base)
 			return false;
 		*kind = FALLOW_MISUSE_DOUBLE_FREE;
-		return !deferred_has(op->heap, page, (const void *)addr);
+		return remote_state(fl_load_relaxed(&page->remote)) ==
+				REMOTE_SPAN &&
+			!deferred_has(op->heap, page, (const void *)addr);
 	}
 	index = page_index(page, addr);
 	if (index >= page->capacity) {
 		*kind = FALLOW_MISUSE_UNFORMED;
 		return false;
 	}
-	if (!page_aligned(page, addr - page->base))
+	if (page_place(page, (uint32_t)(addr - page->base)) != index)
 		return false;
 	*kind = FALLOW_MISUSE_UNFORMED;
 	if (addr - page->base >= fl_load_relaxed(&page->formed_end))

@@ -28,27 +28,44 @@ __attribute__((cold)) bool fl_misuse_judge(struct op *op, uintptr_t addr,
 
 #pragma GCC visibility pop
 
-/* Whether there is any doubt that `addr` is a block in use of this page, which
- * is no span and has no holes: what the hot path asks before it asks the
- * judge. */
+/*
+ * Whether there is any doubt that `p`, an address in this small page, which has
+ * no holes, is a block in use: what the hot path asks before it asks the
+ * judge.  Small pages are a slice, and so are aligned to one.
+ */
+static inline bool misuse_doubtful_small(
+	const struct heap *heap, const struct page *page, const void *p)
+{
+	uint32_t offset = (uint32_t)(uintptr_t)p & (uint32_t)(SLICE_BYTES - 1);
+
+	return FALLOW_CHECKS &&
+		(page_place(page, offset) >= fl_load_hot(&page->formed) ||
+			((const struct block *)p)->mark ==
+				block_mark(heap, p));
+}
+
+/* The same of a medium or whole page; `index` is what page_place() says. */
+static inline bool misuse_doubtful_bits(const struct heap *heap,
+	const struct page *page, const void *p, uint32_t index)
+{
+	return FALLOW_CHECKS &&
+		(index >= fl_load_hot(&page->formed) ||
+			((fl_load_relaxed(&page->bits) |
+				 fl_load_relaxed(&page->remote)) >>
+					index &
+				1) ||
+			deferred_has(heap, page, p));
+}
+
+/* The same of either, but no span. */
 static inline bool misuse_doubtful(
 	const struct heap *heap, const struct page *page, uintptr_t addr)
 {
-	uint64_t offset = addr - page->base;
+	uint32_t index = page_place(page, (uint32_t)(addr - page->base));
 
-	if (!FALLOW_CHECKS)
-		return false;
-	if (offset >= fl_load_relaxed(&page->formed_end) ||
-		!page_aligned(page, offset))
-		return true;
 	if (page->kind == PAGE_SMALL)
-		return ((const struct block *)addr)->mark ==
-			block_mark(heap, (const void *)addr);
-	if ((fl_load_relaxed(&page->bits) | fl_load_relaxed(&page->remote)) >>
-			page_index(page, addr) &
-		1)
-		return true;
-	return deferred_has(heap, page, (const void *)addr);
+		return misuse_doubtful_small(heap, page, (const void *)addr);
+	return misuse_doubtful_bits(heap, page, (const void *)addr, index);
 }
 
 /* The same of a page that may have holes: memory that is not there is not

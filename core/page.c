@@ -36,12 +36,13 @@ void fl_page_init(struct page *page, struct chunk *chunk, unsigned first,
 	page->free = NULL;
 	page->bits = 0;
 	page_used_set(page, 0);
-	page->wake = UINT32_MAX;
+	page_wake_set(page, WAKE_NEVER);
 	page->block_size = (uint32_t)class_size(class);
-	page->reciprocal = size_reciprocal(page->block_size);
+	page->magic = size_magic(page->block_size);
 	fl_store_relaxed(&page->formed, 0);
 	fl_store_relaxed(&page->formed_end, 0);
 	page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_size);
+	page->worth = (uint16_t)capacity_worth(page->capacity);
 	page->class = (uint8_t)class;
 	page->kind = class_kind(class);
 	page->place = PLACE_NONE;
@@ -100,7 +101,7 @@ uint32_t fl_page_fold(struct page *page, struct local *local)
 			&page->bits, page->bits | (word & REMOTE_BLOCKS));
 	}
 	count = remote_count(page, word);
-	page_used_set(page, page->used - count);
+	page_used_set(page, page_used(page) - count);
 	counter_add(&local->counters.remote_frees, count);
 	return count;
 }
@@ -123,7 +124,7 @@ static void list_form(
 	for (; n > 0; n--, at += page->block_size) {
 		struct block *block = (struct block *)at;
 
-		block->mark = block_mark(heap, block);
+		block_mark_set(heap, block);
 		*link = block;
 		link = &block->next;
 	}
@@ -156,7 +157,7 @@ bool fl_page_form(struct heap *heap, struct page *page)
 	if (n > most)
 		n = most;
 	/* Others compare an offset with it when they free. */
-	fl_store_relaxed(&page->formed, (uint16_t)(first + n));
+	fl_store_relaxed(&page->formed, first + n);
 	fl_store_relaxed(
 		&page->formed_end, page->formed * page->block_size);
 	if (page->kind == PAGE_SMALL)

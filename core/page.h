@@ -40,33 +40,44 @@ bool fl_page_lists(const struct page *page, uint32_t index);
 /* Free blocks that the owner can have without another step. */
 static inline uint32_t page_free_count(const struct page *page)
 {
-	return page->formed - page->used;
+	return page->formed - page_used(page);
+}
+
+/* Takes the first free block out of a bit-word page that the caller owns and
+ * that has one. */
+static inline void *bits_pop(struct page *page, bool *clean)
+{
+	uint64_t bits = page->bits;
+	uint64_t others = bits & (bits - 1);
+
+	*clean = page->clean & bits & ~others;
+	fl_store_relaxed(&page->bits, others);
+	/* What is clean is free. */
+	page->clean &= others;
+	(void)fl_add_hot(&page->above, 1);
+	return (void *)(page->base +
+		(uintptr_t)(unsigned)__builtin_ctzll(bits) * page->block_size);
+}
+
+/* The same of a small page. */
+static inline void *list_pop(struct page *page)
+{
+	struct block *block = page->free;
+
+	page->free = block->next;
+	/* In use: a free of it has no doubt. */
+	block_mark_clear(block);
+	(void)fl_add_hot(&page->above, 1);
+	return block;
 }
 
 /* Takes a free block out of a page that the caller owns; NULL if none. */
 static inline void *page_pop(struct page *page, bool *clean)
 {
 	*clean = false;
-	if (page->kind == PAGE_SMALL) {
-		struct block *block = page->free;
-
-		if (block == NULL)
-			return NULL;
-		page->free = block->next;
-		block->mark = 0;
-		page_used_set(page, page->used + 1);
-		return block;
-	}
-	if (page->bits == 0)
-		return NULL;
-	unsigned index = (unsigned)__builtin_ctzll(page->bits);
-	uint64_t bit = (uint64_t)1 << index;
-
-	fl_store_relaxed(&page->bits, page->bits & ~bit);
-	*clean = page->clean & bit;
-	page->clean &= ~bit;
-	page_used_set(page, page->used + 1);
-	return (void *)(page->base + (uintptr_t)index * page->block_size);
+	if (page->kind == PAGE_SMALL)
+		return page->free == NULL ? NULL : list_pop(page);
+	return page->bits == 0 ? NULL : bits_pop(page, clean);
 }
 
 #endif

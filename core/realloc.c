@@ -104,7 +104,7 @@ static void *block_move(struct op *op, void *p, struct page *page, size_t size)
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
-/* What both functions do, for the one that `caller` called. */
+/* What both functions do with a block, for the one that `caller` called. */
 static void *resize(struct fallow *heap, void *p, size_t size, unsigned flags,
 	uintptr_t caller)
 {
@@ -112,8 +112,6 @@ static void *resize(struct fallow *heap, void *p, size_t size, unsigned flags,
 	struct page *page;
 	struct op op;
 
-	if (p == NULL)
-		return fl_alloc_plain(heap_of(heap), size, flags, caller);
 	if (!fl_op_begin(&op, heap, flags, caller))
 		return NULL;
 	page = page_find(op.heap, (uintptr_t)p);
@@ -137,10 +135,14 @@ static void *resize(struct fallow *heap, void *p, size_t size, unsigned flags,
 void *fallow_realloc_flags(
 	struct fallow *heap, void *p, size_t size, unsigned flags)
 {
+	if (p == NULL)
+		return fl_alloc_flags(heap_of(heap), size, flags, CALLER);
 	return resize(heap, p, size, flags, CALLER);
 }
 
 void *fallow_realloc(struct fallow *heap, void *p, size_t size)
 {
+	if (p == NULL)
+		return fl_alloc_plain(heap_of(heap), size, 0, CALLER);
 	return resize(heap, p, size, 0, CALLER);
 }

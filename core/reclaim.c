@@ -20,6 +20,7 @@
 #include "floor.h"
 #include "local.h"
 #include "reserve.h"
+#include "span.h"
 
 /* Chunks that are looked at before the lock is let go: a GiB of addresses. */
 #define STEP_CHUNKS 512
@@ -195,21 +196,22 @@ static bool page_hand(struct heap *heap, struct local *local, struct page *page)
 	fl_sweep_look(heap, local, page);
 	fl_local_settle(heap, local, page);
 	/* One that is as it was when it was walked has nothing. */
-	if (page->place == PLACE_CURRENT || !(page->swept_used & PAGE_DUE) ||
+	if (local->current[page->class] == page ||
+		!(page->swept_used & PAGE_DUE) ||
 		(page_holed(page) && fl_hole_pending(heap, page)) ||
 		(page->kind == PAGE_WHOLE &&
 			fl_load_relaxed(&heap->request_level) <
 				FALLOW_RECLAIM_FLOOR) ||
 		fl_class_drop(heap, local, page))
 		return false;
-	used = page->used;
+	used = page_used(page);
 	bytes = fl_hole_make(heap, page, UINT64_MAX, handed_range, &count);
-	page->swept_used = (uint16_t)(page->used |
+	page->swept_used = (uint16_t)(page_used(page) |
 		(count == HANDED_RANGES ? PAGE_DUE : 0));
 	if (bytes == 0)
 		return false;
 	if (page->place == PLACE_QUEUE)
-		page->wake += page->used - used;
+		page_wake_set(page, page->wake + page_used(page) - used);
 	fl_local_settle(heap, local, page);
 	state = lock_take(&heap->lock);
 	page->chunk->handed |= slice_mask(page->first_slice, 1);
@@ -232,6 +234,8 @@ bool fl_reclaim_answer(struct op *op)
 	 * pages would never have their turn. */
 	if (local->answering == local->answered)
 		local->answering = fl_load_relaxed(&heap->request);
+	while (fl_span_flush(heap, local))
+		handed = true;
 	for (i = 0; i < STEP_PAGES && blocks < STEP_BLOCKS; i++) {
 		struct page *page = heap_is(heap, FALLOW_CLASS_WINDOW)
 			? fl_sweep_local_next(

@@ -33,9 +33,10 @@ static inline uint32_t reclaim_given(const struct heap *heap)
 }
 
 /* Whether another context has asked for memory since this one last answered. */
-static inline bool reclaim_asked(const struct op *op)
+static inline bool reclaim_asked(
+	const struct heap *heap, const struct local *local)
 {
-	return fl_load_relaxed(&op->heap->request) != op->local->answered;
+	return fl_load_relaxed(&heap->request) != local->answered;
 }
 
 #endif

@@ -8,6 +8,7 @@
  *   bit   63..56  55..32   31..16   15..0
  *         state   -        count    head + 1       small pages
  *         state   a bit for each freed block       other pages
+ *         state   -                                spans
  *
  * `head` is the index of the block freed last; each such block links to the
  * one freed before it.  Because ownership changes in the same word, a freed
@@ -35,6 +36,10 @@ enum remote_state {
 	REMOTE_NOTIFIED,
 	/* Nobody's: whoever finds it may adopt it. */
 	REMOTE_ABANDONED,
+	/* A span in use: whoever makes it another state has freed it. */
+	REMOTE_SPAN,
+	/* A free span, of which a context keeps memory and addresses. */
+	REMOTE_KEPT,
 };
 
 /* In this order: those with an owner that looks at the word are a range. */
@@ -88,10 +93,23 @@ static inline struct block *remote_head(const struct page *page, uint64_t word)
 		(uintptr_t)(head - 1) * page->block_size);
 }
 
-/* How many free blocks make a full page worth queueing: an eighth of it. */
-static inline uint32_t page_worth(const struct page *page)
+/* How many free blocks make a full page of so many worth queueing: an eighth. */
+static inline uint32_t capacity_worth(uint32_t capacity)
 {
-	return page->capacity >= 8 ? page->capacity / 8u : 1;
+	return capacity >= 8 ? capacity / 8 : 1;
+}
+
+/* From now on the owner of a full page looks by itself, unless others have just
+ * put it into `notified`, where it then stays. */
+static inline void remote_full_end(struct page *page)
+{
+	uint64_t word = fl_load_relaxed(&page->remote);
+
+	/* Pairs with remote_push(), as every change of the state. */
+	while (remote_state(word) == REMOTE_FULL &&
+		!fl_cas_acq_rel(&page->remote, &word,
+			remote_with(word, REMOTE_OWNED)))
+		;
 }
 
 /*

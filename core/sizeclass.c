@@ -18,25 +18,27 @@ const uint32_t fl_size_whole[CLASS_WHOLES] = {
 	WHOLE(10), WHOLE(8), WHOLE(6), WHOLE(4),
 };
 
-/* size_step_class() as a constant expression, for 1 <= size <= 512. */
-#define STEP(size, top) \
-	(uint8_t)(8 + ((top) - 7) * 8 + ((((size) - 1) >> ((top) - 3)) & 7))
-#define DIRECT(size) \
-	((size) <= 128 ? (uint8_t)(((size) - 1) / 16) \
-	: (size) <= 256 ? STEP(size, 7) : STEP(size, 8))
-#define DIRECT4(i) \
-	DIRECT((i) * 16), DIRECT((i) * 16 + 16), DIRECT((i) * 16 + 32), \
-		DIRECT((i) * 16 + 48)
-
-const uint8_t fl_size_direct[SIZE_DIRECT_MAX / 16 + 1] = {
-	0, DIRECT4(1), DIRECT4(5), DIRECT4(9), DIRECT4(13),
-	DIRECT4(17), DIRECT4(21), DIRECT4(25), DIRECT4(29),
-};
-
 /* A free block in a bit-word page is one of 56 bits (see remote.h). */
 _Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES / (SIZE_SMALL_MAX / 8 * 9) <=
 		56,
 	"a medium page's blocks fit the word");
+
+/*
+ * What page_place() takes: in a page of so many bytes, blocks are multiples of
+ * 2^k with bytes <= 2^(32 - PLACE_SHIFT + k), and k <= PLACE_SHIFT.  Small
+ * blocks are multiples of 16, medium ones of an eighth of the doubling above
+ * SIZE_SMALL_MAX, whole ones of a granule, and none is more than
+ * SIZE_CLASS_MAX.
+ */
+#define PLACE_BYTES(least) ((uint64_t)(least) << (32 - PLACE_SHIFT))
+_Static_assert(SLICE_BYTES <= PLACE_BYTES(16), "a small block has a place");
+_Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES <=
+		PLACE_BYTES(SIZE_SMALL_MAX / 8),
+	"a medium block has a place");
+_Static_assert(CHUNK_BYTES <= PLACE_BYTES(GRANULE_BYTES),
+	"a block of a whole page has a place");
+_Static_assert(SIZE_CLASS_MAX <= (uint64_t)1 << PLACE_SHIFT,
+	"no block is a multiple of more than the shift");
 
 unsigned fl_size_page_slices(unsigned class, bool lean)
 {

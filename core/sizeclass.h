@@ -12,8 +12,8 @@
  * doubling (waste at most 12.5 %) up to a slice.  Above it, a chunk is cut
  * into n blocks, n from the list in sizeclass.c, each rounded down to granules.
  *
- * The hot path wants the class of a size up to SIZE_DIRECT_MAX in one load:
- * size_direct[] has it for every 16 bytes.
+ * The hot path wants the page for a size up to SIZE_DIRECT_MAX in one load: a
+ * context has a pointer to it for every 16 bytes (struct local).
  */
 #ifndef CORE_SIZECLASS_H
 #define CORE_SIZECLASS_H
@@ -40,8 +40,11 @@ enum page_kind {
 #define CLASS_FIRST_MEDIUM (CLASS_STEPS - 8 * 3)
 #define CLASS_FIRST_WHOLE CLASS_STEPS
 
-#define SIZE_DIRECT_MAX 512
-_Static_assert(SIZE_DIRECT_MAX <= SIZE_SMALL_MAX, "direct sizes are small");
+#define SIZE_DIRECT_MAX (SIZE_SMALL_MAX < 1024 ? SIZE_SMALL_MAX : 1024)
+#define SIZE_DIRECT_COUNT (SIZE_DIRECT_MAX / 16 + 1)
+/* The classes of these sizes: 1024 is 3 doublings above 128. */
+#define CLASS_DIRECT \
+	(CLASS_FIRST_MEDIUM < 8 + 8 * 3 ? CLASS_FIRST_MEDIUM : 8 + 8 * 3)
 
 #define PAGE_MEDIUM_SLICES 8
 #define PAGE_WHOLE_SLICES CHUNK_SLICES
@@ -50,32 +53,40 @@ _Static_assert(SIZE_DIRECT_MAX <= SIZE_SMALL_MAX, "direct sizes are small");
  * build of tiny chunks) are never chosen. */
 extern const uint32_t fl_size_whole[CLASS_WHOLES]
 	__attribute__((visibility("hidden")));
-extern const uint8_t fl_size_direct[SIZE_DIRECT_MAX / 16 + 1]
-	__attribute__((visibility("hidden")));
+
+/* The class of a size above 128, up to a slice. */
+static inline unsigned size_doubled_class(size_t size)
+{
+	/* size - 1 has its top bit at `top` >= 7; with it the three bits below,
+	 * which number the eight steps of the doubling, are 8 to 15. */
+	unsigned top = 63 ^ (unsigned)__builtin_clzll(size - 1);
+
+	return (top - 7) * 8 + (unsigned)((size - 1) >> (top - 3));
+}
 
 /* The class of a size up to a slice: arithmetic alone. */
 static inline unsigned size_step_class(size_t size)
 {
-	unsigned top;
-
 	if (size <= 128)
 		return size == 0 ? 0 : (unsigned)((size - 1) / 16);
-	/* size - 1 has its top bit at `top` >= 7; the three bits below it
-	 * number the eight steps of the doubling. */
-	top = 63 - (unsigned)__builtin_clzll(size - 1);
-	return 8 + (top - 7) * 8 + (unsigned)(((size - 1) >> (top - 3)) & 7);
+	return size_doubled_class(size);
+}
+
+/* The class of a size above a slice, up to SIZE_CLASS_MAX. */
+static inline unsigned size_whole_class(size_t size)
+{
+	unsigned whole = 0;
+
+	while (fl_size_whole[whole] < size)
+		whole++;
+	return CLASS_FIRST_WHOLE + whole;
 }
 
 /* The class of a size up to SIZE_CLASS_MAX. */
 static inline unsigned size_class(size_t size)
 {
-	unsigned whole = 0;
-
-	if (size <= SIZE_MEDIUM_MAX)
-		return size_step_class(size);
-	while (fl_size_whole[whole] < size)
-		whole++;
-	return CLASS_FIRST_WHOLE + whole;
+	return size <= SIZE_MEDIUM_MAX ? size_step_class(size)
+				       : size_whole_class(size);
 }
 
 /* The block size of a class. */
@@ -89,11 +100,44 @@ static inline size_t class_size(unsigned class)
 	return (size_t)(9 + class % 8) << (class / 8 + 4);
 }
 
+/* Of the pointers to pages by size, how many a class has; the last is that of
+ * its own size.  A doubling above 256 has twice as many in each of its eight
+ * classes as the one below it; the smallest class has that of no bytes too. */
+static inline unsigned class_directs(unsigned class)
+{
+	return class == 0 ? 2 : class < 16 ? 1 : 1u << (class / 8 - 1);
+}
+
 static inline enum page_kind class_kind(unsigned class)
 {
 	if (class < CLASS_FIRST_MEDIUM)
 		return PAGE_SMALL;
 	return class < CLASS_FIRST_WHOLE ? PAGE_MEDIUM : PAGE_WHOLE;
+}
+
+/*
+ * Which block begins at an offset, by one multiplication: a block size is
+ * odd * 2^k, and with the inverse of `odd` modulo 2^32, offset * inverse * 2^(P
+ * - k) is index * 2^P for the begin of a block, P being PLACE_SHIFT.  Rotated
+ * right by P that is the index.  What is no begin has ones among the low P bits,
+ * or an index beyond every block: modulo 2^(32 - P) multiplying by the inverse
+ * gives each multiple of `odd` its quotient, and what is none a value that none
+ * of them has.  That takes k <= P, and offsets below 2^(32 - P + k): see
+ * sizeclass.c.
+ */
+#define PLACE_SHIFT 19
+
+static inline uint32_t size_magic(uint32_t size)
+{
+	unsigned log2 = (unsigned)__builtin_ctz(size);
+	uint32_t odd = size >> log2;
+	/* Right in 3 bits, and in twice as many after each step. */
+	uint32_t inverse = odd;
+	unsigned bits;
+
+	for (bits = 3; bits < 32; bits *= 2)
+		inverse *= 2 - odd * inverse;
+	return inverse << (PLACE_SHIFT - log2);
 }
 
 /*

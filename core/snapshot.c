@@ -9,6 +9,7 @@
  * each figure is right for some recent moment.
  */
 #include "string.h"
+#include "span.h"
 #include "walk.h"
 
 /* Adds a page or span to the sum. */
@@ -17,7 +18,7 @@ static void item_sum(const struct heap *heap, const struct page *page,
 {
 	uint32_t used;
 
-	if (page_reserve(heap, page))
+	if (page_reserve(heap, page) || span_kept(page))
 		return;
 	if (page->kind == PAGE_SPAN) {
 		sum->spans++;

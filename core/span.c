@@ -12,10 +12,20 @@
  * granules up to its size are committed; what the slices held before is used
  * again.
  *
- * The slice map's first entry decides who frees a span: it is cleared under
- * the lock, once.
+ * The remote word decides who frees a span: whoever changes it from the state
+ * SPAN, once.
+ *
+ * What a context frees it may keep: spans of up to half a chunk whose slices,
+ * memory and entries in the map stay as they are, in state KEPT, until the same
+ * context wants one of so many slices.  That takes no lock.  They are a few, or
+ * where the provider promises memory without holding it (DEMAND) any number; in
+ * a lean heap none.  Another span or page for which slices are wanted, the
+ * context's sweeps, whoever sweeps it while it is parked, its going offline, a
+ * request for memory and its own last resort free them; then they are free
+ * slices of the age at which they were kept, for which hold and floor are.
  */
 #include "span.h"
+#include "class.h"
 #include "usage.h"
 
 static size_t slices_of(size_t size)
@@ -32,7 +42,7 @@ static void span_init(struct page *span, struct run run, size_t size,
 	fl_store_relaxed(&span->owner, OWNER_NONE);
 	fl_store_relaxed(&span->remote, remote_word(REMOTE_TRANSIT, 0));
 	page_used_set(span, 0);
-	span->wake = UINT32_MAX;
+	page_wake_set(span, WAKE_NEVER);
 	span->kind = PAGE_SPAN;
 	span->class = CLASS_NONE;
 	span->place = PLACE_NONE;
@@ -102,14 +112,14 @@ static struct page *slices_take(
 	return span;
 }
 
-/* The span's slices are free afterwards, and the record nobody's. */
-static void slices_give(struct heap *heap, struct page *span)
+/* The slices of a span that is in use no more are free afterwards, last used in
+ * `epoch`, and the record nobody's. */
+static void slices_give(struct heap *heap, struct page *span, uint32_t epoch)
 {
 	struct fl_port_state state = lock_take(&heap->lock);
 
 	span->chunk->heads &= ~slice_mask(span->first_slice, 1);
-	fl_chunk_give(heap, span->base, slices_of(span->span_size),
-		heap_epoch(heap));
+	fl_chunk_give(heap, span->base, slices_of(span->span_size), epoch);
 	lock_leave(&heap->lock, state);
 }
 
@@ -124,6 +134,7 @@ struct page *fl_span_take(struct op *op, size_t size, size_t align, bool zero)
 		align > heap->chunk_limit << CHUNK_LOG2)
 		return NULL;
 	size = align_up(size == 0 ? 1 : size, GRANULE_BYTES);
+	fl_class_make_room(op);
 	do {
 		span = slices_take(op, size, align, &tables);
 	} while (span == NULL &&
@@ -133,10 +144,11 @@ struct page *fl_span_take(struct op *op, size_t size, size_t align, bool zero)
 		return NULL;
 	if (!(fl_memory_populate(op, span->base, size, zero) &
 		    FALLOW_COMMIT_DONE)) {
-		slices_give(heap, span);
+		slices_give(heap, span, heap_epoch(heap));
 		return NULL;
 	}
 	map_write(heap, span->base, slices_of(size), span);
+	fl_store_relaxed(&span->remote, remote_word(REMOTE_SPAN, 0));
 	return span;
 }
 
@@ -150,23 +162,70 @@ void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero)
 	return (void *)span->base;
 }
 
+/* Ends a span that the caller has claimed. */
+static void span_end(struct heap *heap, struct page *span, uint32_t epoch)
+{
+	map_write(heap, span->base, slices_of(span->span_size), NULL);
+	fl_memory_live(heap, (size_t)0 - span->span_size);
+	slices_give(heap, span, epoch);
+}
+
 bool fl_span_free(struct op *op, struct page *span, uintptr_t addr)
 {
-	struct heap *heap = op->heap;
-	struct fl_port_state state = lock_take(&heap->lock);
-	size_t slice = (addr - heap->base) >> FALLOW_SLICE_LOG2;
-	bool mine = heap->map[slice] == span && span->kind == PAGE_SPAN &&
-		span->base == addr;
-
-	if (mine)
-		fl_store_relaxed(&heap->map[slice], NULL);
-	lock_leave(&heap->lock, state);
-	if (!mine)
+	if (span->base != addr || !span_claim(span, REMOTE_TRANSIT))
 		return false;
-	usage_freed(heap->usage, span->span_size);
-	map_write(heap, addr, slices_of(span->span_size), NULL);
-	fl_memory_live(heap, (size_t)0 - span->span_size);
-	slices_give(heap, span);
+	usage_freed(op->heap->usage, span->span_size);
+	span_end(op->heap, span, heap_epoch(op->heap));
+	return true;
+}
+
+/* Whether a kept span can have `size` bytes; it has, then. */
+static bool kept_fits(struct heap *heap, struct page *span, size_t size)
+{
+	size_t have = span->span_size;
+
+	if (have == size)
+		return true;
+	if (slices_of(have) != slices_of(size) ||
+		(have < size && !fl_memory_populated(heap,
+					span->base + have, size - have)))
+		return false;
+	fl_memory_live(heap, size - have);
+	fl_store_relaxed(&span->span_size, size);
+	return true;
+}
+
+struct page *fl_span_reuse(struct heap *heap, struct local *local, size_t size)
+{
+	struct page **link = &local->kept;
+	unsigned i;
+
+	for (i = 0; i < SPANS_KEPT && *link != NULL; i++) {
+		struct page *span = *link;
+
+		if (kept_fits(heap, span, size)) {
+			*link = span->next;
+			local->kept_count--;
+			span->loose = 0;
+			fl_store_relaxed(&span->remote,
+				remote_word(REMOTE_SPAN, 0));
+			return span;
+		}
+		link = &span->next;
+	}
+	return NULL;
+}
+
+bool fl_span_flush(struct heap *heap, struct local *local)
+{
+	struct page *span = local->kept;
+
+	if (span == NULL)
+		return false;
+	local->kept = span->next;
+	local->kept_count--;
+	fl_store_relaxed(&span->remote, remote_word(REMOTE_TRANSIT, 0));
+	span_end(heap, span, span->epoch);
 	return true;
 }
 

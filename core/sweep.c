@@ -31,6 +31,7 @@
 #include "epoch.h"
 #include "floor.h"
 #include "reclaim.h"
+#include "span.h"
 
 /* Chunks that are looked at before the lock is let go: a GiB of addresses. */
 #define STEP_CHUNKS 512
@@ -53,9 +54,9 @@ void fl_sweep_look(struct heap *heap, struct local *local, struct page *page)
 	bool folded = fl_page_fold(page, local) > 0;
 
 	fl_local_account(heap, page);
-	if (!folded && page->used == (page->swept_used & PAGE_USED))
+	if (!folded && page_used(page) == (page->swept_used & PAGE_USED))
 		return;
-	page->swept_used = (uint16_t)page->used | PAGE_DUE;
+	page->swept_used = (uint16_t)page_used(page) | PAGE_DUE;
 	/* Others use them by slow paths, which note it. */
 	if (page->kind != PAGE_WHOLE)
 		page_use(heap, page);
@@ -121,7 +122,7 @@ _Static_assert(CHUNK_BYTES / SLICE_BYTES <= 32,
 static void page_purge(struct sweep *sweep, struct page *page, uint64_t only)
 {
 	struct heap *heap = sweep->op->heap;
-	uint32_t used = page->used;
+	uint32_t used = page_used(page);
 
 	fl_batch_entry(heap, &sweep->batch, (struct entry){ .page = page });
 	if (fl_hole_make(heap, page, only, fl_batch_range, &sweep->batch) == 0)
@@ -133,8 +134,8 @@ static void page_purge(struct sweep *sweep, struct page *page, uint64_t only)
 		sweep->cut |= page->slices > 1;
 	}
 	if (page->place == PLACE_QUEUE)
-		page->wake += page->used - used;
-	page->swept_used = (uint16_t)page->used;
+		page_wake_set(page, page->wake + page_used(page) - used);
+	page->swept_used = (uint16_t)page_used(page);
 }
 
 /* Looks at a page that the caller owns; takes it out and releases it, or makes
@@ -223,7 +224,7 @@ static bool local_step(
 	struct heap *heap = sweep->op->heap;
 	uint32_t blocks = 0;
 
-	if (!fl_local_drain(heap, local))
+	if (!fl_local_drain(heap, local) || fl_span_flush(heap, local))
 		return true;
 	for (; most > 0 && blocks < STEP_BLOCKS && sweep->budget > 0; most--) {
 		struct page *page;

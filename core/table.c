@@ -11,7 +11,7 @@
  *
  *   window_base                                                   tables_end
  *    | locals | chunk pointers | slice map | descriptors, records |  chunks
- *     2.3 KiB   8 B a chunk      8 B a slice   4.3 KiB a chunk used
+ *     2.8 KiB   8 B a chunk      8 B a slice   4.3 KiB a chunk used
  *     a context
  *
  * The first three are arrays with a committed prefix (before the locals, the
@@ -77,7 +77,7 @@ static void locals_make(struct heap *heap, unsigned contexts)
 		local->index = i;
 		lock_kind_set(&local->lock, LOCK_LOCAL);
 		for (class = 0; class < CLASS_COUNT; class++)
-			local->current[class] = &fl_page_none;
+			local_current_set(local, class, &fl_page_none);
 		heap->locals[i] = heap->serving[i] = local;
 	}
 	/* From here on calls are served.  Pairs with whatever the embedder does

@@ -74,7 +74,7 @@ bool fallow_prefill(struct fallow *heap, struct fallow_token *token,
 	token->size = size;
 	token->zero = zero;
 	while (token->left < n) {
-		void *block = fl_alloc_plain(
+		void *block = fl_alloc_flags(
 			heap_of(heap), size, flags, CALLER);
 
 		if (block == NULL) {

@@ -10,6 +10,7 @@
  * Everything is only read; it is right while nobody else uses the heap.
  */
 #include "walk.h"
+#include "span.h"
 #include "memory.h"
 
 struct page *fl_walk_next(const struct heap *heap, size_t *slice)
@@ -72,13 +73,17 @@ size_t fl_walk_holes(const struct heap *heap, const struct page *page)
 
 uint32_t fl_walk_used(const struct heap *heap, const struct page *page)
 {
-	uint32_t used = fl_load_relaxed(&page->used);
+	uint32_t used = page_used(page);
+	uint32_t formed = fl_load_relaxed(&page->formed);
 	/* Pairs with remote_push(), though a count needs no more than itself. */
 	uint32_t remote =
 		remote_count(page, fl_load_acquire(&page->remote)) +
 		page_hole_blocks(heap, page);
 
-	/* Between the two the owner may have folded, or freed the rest. */
+	/* Between the two the owner may have folded, or freed the rest; and
+	 * page_used() is two words, of which it may have changed one. */
+	if (used > formed)
+		used = formed;
 	return used > remote ? used - remote : 0;
 }
 
@@ -88,13 +93,13 @@ static const char *list_free(const struct heap *heap, const struct page *page,
 {
 	for (; block != NULL; block = block->next) {
 		uintptr_t addr = (uintptr_t)block;
-		uint32_t index = page_index(page, addr);
+		uint32_t index =
+			page_place(page, (uint32_t)(addr - page->base));
 
-		if (addr < page->base || index >= page->formed ||
-			page->base + (uintptr_t)index * page->block_size !=
-				addr)
+		if (index >= page->formed || addr != page->base +
+				(uintptr_t)index * page->block_size)
 			return "a free list holds formed blocks of its page";
-		if (block->mark != block_mark(heap, block))
+		if (FALLOW_CHECKS && block->mark != block_mark(heap, block))
 			return "a free block carries its mark";
 		if (block_set_has(set, index))
 			return "a block is on one list once";
@@ -175,7 +180,7 @@ static bool heap_visit(const struct heap *heap, bool blocks,
 			.owner = heap->shared ? FALLOW_NO_CONTEXT : page_owner(page),
 		};
 
-		if (page_reserve(heap, page))
+		if (page_reserve(heap, page) || span_kept(page))
 			continue;
 		if (!visit(arg, &item))
 			return false;

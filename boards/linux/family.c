@@ -14,6 +14,7 @@
  */
 #define _GNU_SOURCE /* the whole family is declared */
 
+#include "alloc.h"
 #include "linux/preload.h"
 
 #include <errno.h>
@@ -23,7 +24,6 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define likely(condition) __builtin_expect(!!(condition), 1)
 
 /* The heap's hot path ends up inside: see board.mk. */
 #define FLAT __attribute__((flatten))
@@ -46,11 +46,26 @@ static __attribute__((cold, noinline)) void *again(
 	return block;
 }
 
-EXPORT FLAT void *malloc(size_t size)
+/* The rest of malloc(), so that it has no frame of its own. */
+static __attribute__((noinline)) void *malloc_other(
+	size_t size, uintptr_t caller, struct fl_port_state state)
 {
-	void *block = fallow_alloc(&board_heap, size);
+	void *block = fl_alloc_stepped(
+		heap_of(&board_heap), size, 0, caller, state);
 
 	return likely(block != NULL) ? block : again(BOARD_ALLOC, NULL, 0, size);
+}
+
+EXPORT void *malloc(size_t size)
+{
+	struct fl_port_state state;
+	struct page *page;
+	void *block = alloc_hot(heap_of(&board_heap), size, &state, &page);
+
+	if (likely(block != NULL))
+		return block;
+	return malloc_other(
+		size, (uintptr_t)__builtin_return_address(0), state);
 }
 
 EXPORT FLAT void free(void *p)

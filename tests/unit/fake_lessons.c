@@ -173,11 +173,12 @@ static void test_floor_outlives_its_context(void)
 
 /* ---------------------------------------------------------------- epochs -- */
 
-/* The sweeps of one idle loop until a span that was freed has gone. */
+/* The sweeps of one idle loop until a span that was freed, and that is too large
+ * for its context to keep, has gone. */
 static unsigned age_run(unsigned contexts, unsigned first)
 {
 	struct fake *fake = begin(contexts, FALLOW_FLOOR_NONE, 0);
-	void *span = fallow_alloc(as(fake, 0), MIB);
+	void *span = fallow_alloc(as(fake, 0), 2 * MIB);
 	unsigned n = 0;
 
 	/* Epochs are somebody's already. */

@@ -388,7 +388,7 @@ static void test_nowait_realloc_empties(void)
 		CHECK(fallow_prefill(heap, &second, sizes[i], 1, 0));
 		fallow_unfill(heap, &first);
 		CHECK(map_find(heap_now(), (uintptr_t)p) == page);
-		CHECK_EQUAL(page->used, 1);
+		CHECK_EQUAL(page_used(page), 1);
 		/* Room for the block to go to. */
 		to = fallow_alloc(heap, sizes[i] * 3);
 		fallow_free(heap, to);
@@ -402,7 +402,7 @@ static void test_nowait_realloc_empties(void)
 		locks_change(0);
 		if (sizes[i] * 3 <= SIZE_CLASS_MAX) {
 			CHECK(to != NULL);
-			CHECK_EQUAL(page->used, 0);
+			CHECK_EQUAL(page_used(page), 0);
 			CHECK(map_find(heap_now(), page->base) == page);
 		}
 		fallow_free(heap, to != NULL ? to : p);

@@ -418,7 +418,7 @@ static void test_sweep_one_page_at_a_time(void)
 			fake->rig->sim.ticks += TICKS;
 		test_port.step = tiny_step;
 		for (unsigned i = 0; asked && i < 2 * TINY_PAGES; i++)
-			free_as(fake, 0, alloc_as(fake, 0, MIB));
+			free_as(fake, 0, alloc_as(fake, 0, 2 * MIB));
 		if (!asked)
 			sweep_as(fake, 0);
 		test_port.step = NULL;

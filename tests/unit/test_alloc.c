@@ -34,10 +34,10 @@ static void test_alloc_hot(void)
 
 		fallow_free(&rig->heap, block);
 		page = white_heap(rig)->locals[0]->current[class];
-		used = page->used;
+		used = page_used(page);
 		CHECK(page->free == block);
 		CHECK(fallow_alloc(&rig->heap, size) == block);
-		CHECK_EQUAL(page->used, used + 1);
+		CHECK_EQUAL(page_used(page), used + 1);
 		CHECK_EQUAL(counters(rig)->slow_paths, slow);
 		CHECK(((struct block *)block)->mark !=
 			block_mark(white_heap(rig), block));

@@ -150,7 +150,7 @@ static void break_class_slices(struct scene *s)
 
 static void break_used(struct scene *s)
 {
-	SET(s->full->used, s->full->used + 1u);
+	SET(s->full->above, s->full->above + 1u);
 }
 
 static void break_formed(struct scene *s)
@@ -209,14 +209,14 @@ static void break_list_interior(struct scene *s)
 /* Makes the page's blocks end after n of them. */
 static void formed_set(struct page *page, unsigned n)
 {
-	SET(page->formed, (uint16_t)n);
+	SET(page->formed, n);
 	SET(page->formed_end, n * page->block_size);
 }
 
 static void break_list_unformed(struct scene *s)
 {
 	formed_set(s->current, s->current->formed - 1u);
-	SET(s->current->used, 0);
+	SET(s->current->above, 0 - s->current->wake);
 }
 
 static void break_list_bits(struct scene *s)
@@ -247,13 +247,13 @@ static void break_once_bits(struct scene *s)
 	formed_set(s->medium, 2);
 	SET(s->medium->committed, s->medium->block_size * 2);
 	SET(s->medium->bits, s->medium->bits | bit);
-	SET(s->medium->used, 1);
+	SET(s->medium->above, 1 - s->medium->wake);
 	SET(s->medium->remote, s->medium->remote | bit);
 }
 
 static void break_sum(struct scene *s)
 {
-	SET(s->queued->used, s->queued->used - 1);
+	SET(s->queued->above, s->queued->above - 1);
 }
 
 static void break_base(struct scene *s)
@@ -346,7 +346,43 @@ static void break_local_none(struct scene *s)
 
 static void break_current(struct scene *s)
 {
-	SET(s->local->current[3], s->current);
+	SET(s->local->current[CLASS_DIRECT], s->current);
+}
+
+static void break_span_state(struct scene *s)
+{
+	SET(s->span->remote, remote_word(REMOTE_TRANSIT, 0));
+}
+
+static void break_span_kept(struct scene *s)
+{
+	SET(s->span->remote, remote_word(REMOTE_KEPT, 0));
+}
+
+static void break_kept(struct scene *s)
+{
+	SET(s->local->kept, s->span);
+	SET(s->local->kept_count, 1);
+}
+
+static void break_kept_count(struct scene *s)
+{
+	SET(s->local->kept_count, 1);
+}
+
+static void break_worth(struct scene *s)
+{
+	SET(s->full->worth, 9);
+}
+
+static void break_direct(struct scene *s)
+{
+	SET(s->local->direct[1], NULL);
+}
+
+static void break_clean(struct scene *s)
+{
+	SET(s->medium->clean, ~s->medium->bits);
 }
 
 static void break_current_owner(struct scene *s)
@@ -390,7 +426,7 @@ static void break_warm_slices(struct scene *s)
 static void break_page_none(struct scene *s)
 {
 	(void)s;
-	SET(fl_page_none.used, 1);
+	SET(fl_page_none.above, 2);
 }
 
 /* The bit of the page's first slice. */
@@ -443,7 +479,7 @@ static void break_hole_used(struct scene *s)
 {
 	SET(*populated(s->full), 0);
 	SET(s->full->owner, s->full->owner | OWNER_HOLES);
-	SET(s->full->used, s->full->used - 1);
+	SET(s->full->above, s->full->above - 1);
 }
 
 static void break_seen(struct scene *s)
@@ -570,6 +606,13 @@ static const struct {
 		break_parked },
 	{ "parked_count counts the parked contexts", break_parked_count },
 	{ "the local of parked contexts has nothing", break_local_none },
+	{ "a size finds the page of its class", break_direct },
+	{ "what is known to be zero is free", break_clean },
+	{ "a span is in use, or kept", break_span_state },
+	{ "every free span is kept by one context", break_span_kept },
+	{ "what a context keeps is free", break_kept },
+	{ "kept_count counts what a context keeps", break_kept_count },
+	{ "worth is an eighth of the capacity", break_worth },
 	{ "a current page is its context's", break_current },
 	{ "a current page is its context's", break_current_owner },
 	{ "notified pages are NOTIFIED", break_notified },

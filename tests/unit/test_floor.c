@@ -114,7 +114,7 @@ static void test_sweep_floor_counts_formed(void)
 	page = white_page(rig, block);
 	fallow_free(&rig->heap, block);
 	epochs(rig, 6);
-	CHECK(page->used < page->formed);
+	CHECK(page_used(page) < page->formed);
 	CHECK(!fl_hole_any(heap, page));
 	CHECK_EQUAL(heap->sweeping.floor_kept * GRANULE_BYTES,
 		class_size(CLASS_COUNT - 1));

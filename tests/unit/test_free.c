@@ -28,7 +28,7 @@ static void test_free_small_own(void)
 	struct block *blocks[8];
 	struct page *page = take(rig, (void **)blocks, 8, 200);
 	struct block *rest = page->free;
-	uint32_t used = page->used;
+	uint32_t used = page_used(page);
 
 	for (unsigned i = 0; i < 8; i++) {
 		fallow_free(&rig->heap, blocks[i]);
@@ -36,7 +36,7 @@ static void test_free_small_own(void)
 		CHECK(blocks[i]->next == (i == 0 ? rest : blocks[i - 1]));
 		CHECK_EQUAL(blocks[i]->mark,
 			block_mark(white_heap(rig), blocks[i]));
-		CHECK_EQUAL(page->used, used - i - 1);
+		CHECK_EQUAL(page_used(page), used - i - 1);
 	}
 	CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
 	white_check(rig);
@@ -50,7 +50,7 @@ static void test_free_small_remote(void)
 	struct block *blocks[8];
 	struct page *page = take(rig, (void **)blocks, 8, 200);
 	struct block *rest = page->free;
-	uint32_t used = page->used;
+	uint32_t used = page_used(page);
 
 	for (unsigned i = 0; i < 8; i++) {
 		white_free(rig, 1 + i % 2, blocks[i]);
@@ -61,7 +61,7 @@ static void test_free_small_remote(void)
 		white_check(rig);
 	}
 	CHECK(page->free == rest);
-	CHECK_EQUAL(page->used, used);
+	CHECK_EQUAL(page_used(page), used);
 	rig_end_now(rig, true);
 }
 
@@ -81,7 +81,7 @@ static void test_free_bits(void)
 		CHECK_EQUAL(blocks[i][0], 0x1122334455667788 + i);
 		CHECK_EQUAL(blocks[i][1], 0x1122334455667788 + i);
 	}
-	CHECK_EQUAL(page->used, 3);
+	CHECK_EQUAL(page_used(page), 3);
 	CHECK_EQUAL(fl_page_fold(page, white_heap(rig)->locals[0]), 3);
 	white_check(rig);
 	rig_end_now(rig, true);
@@ -134,7 +134,7 @@ static void test_free_last(void)
 	CHECK(white_page(rig, blocks[0]) == NULL);
 	fallow_free(&rig->heap, blocks[64]);
 	CHECK(white_page(rig, blocks[64]) == current);
-	CHECK_EQUAL(current->used, 0);
+	CHECK_EQUAL(page_used(current), 0);
 	white_check(rig);
 	white_end(rig);
 }

@@ -131,7 +131,7 @@ static size_t purge(struct model *model, uint64_t only)
 
 	batch_begin(&batch);
 	do {
-		uint32_t used = page->used;
+		uint32_t used = page_used(page);
 
 		fl_page_fold(page, op.local);
 		fl_batch_entry(op.heap, &batch, (struct entry){ .page = page });
@@ -142,7 +142,7 @@ static size_t purge(struct model *model, uint64_t only)
 			break;
 		}
 		if (page->place == PLACE_QUEUE)
-			page->wake += page->used - used;
+			page_wake_set(page, page->wake + page_used(page) - used);
 		fl_local_settle(op.heap, op.local, page);
 		CHECK(page_holed(page));
 		CHECK(fl_hole_pending(op.heap, page));
@@ -304,7 +304,7 @@ static void refused_rounds(struct model *model)
 		for (unsigned i = 0; i < capacity; i++)
 			used += model->used[i];
 		/* None is lost: each is in use, to be had, or in a hole. */
-		CHECK_EQUAL(model->page->used -
+		CHECK_EQUAL(page_used(model->page) -
 				remote_count(model->page, model->page->remote) -
 				fl_hole_blocks(heap, model->page),
 			used);
@@ -422,7 +422,7 @@ static void test_hole_unformed(void)
 				FALLOW_COMMIT_DONE);
 			op_drop(&op);
 			purge_exactly(&model);
-			while (page->used < page->capacity)
+			while (page_used(page) < page->capacity)
 				if (!model_alloc(&model))
 					break;
 			CHECK_EQUAL(page->formed, page->capacity);
@@ -468,7 +468,7 @@ static void one_by_one(struct model *model)
 		struct op op = white_op(model->rig, 0);
 		struct fallow_range range;
 		uint64_t word = 0;
-		uint32_t used = page->used;
+		uint32_t used = page_used(page);
 
 		bytes = fl_hole_make(
 			heap, page, UINT64_MAX, no_more, &range);
@@ -476,7 +476,7 @@ static void one_by_one(struct model *model)
 		CHECK(page_holed(page) && fl_hole_pending(heap, page));
 		CHECK(!page_empty(heap, page));
 		if (page->place == PLACE_QUEUE)
-			page->wake += page->used - used;
+			page_wake_set(page, page->wake + page_used(page) - used);
 		fl_local_settle(heap, op.local, page);
 		op_drop(&op);
 		handed_set(heap, page, true);
@@ -644,7 +644,7 @@ static void fills_fail(struct model *model)
 	purge_exactly(model);
 	gone = fl_hole_blocks(heap, page);
 	/* Blocks that were left beside the holes come first. */
-	while (page->used < page->formed && model_alloc(model))
+	while (page_used(page) < page->formed && model_alloc(model))
 		;
 	sim->refuse_call = sim->calls + 1;
 	other = fallow_alloc(&model->rig->heap, page->block_size);
@@ -773,6 +773,14 @@ static void released_by(struct model *model, bool abandoned)
 	white_check(model->rig);
 	CHECK(map_find(heap, base) == model->page);
 	model_free(model, abandoned, 0);
+	/* Its owner's free leaves that to whoever wants slices. */
+	if (!abandoned) {
+		struct op op = white_op(model->rig, 0);
+
+		CHECK(map_find(heap, base) == model->page);
+		fl_class_make_room(&op);
+		op_drop(&op);
+	}
 	CHECK(map_find(heap, base) == NULL);
 	white_check(model->rig);
 	white_free(model->rig, 0, held);
@@ -818,10 +826,10 @@ static void test_hole_check(void)
 	purge_exactly(&model);
 	white_check(rig);
 
-	page->used++;
+	page->above++;
 	CHECK(!strcmp(fallow_check(&rig->heap, NULL),
 		"used + free + holed + pending == formed"));
-	page->used--;
+	page->above--;
 
 	page->owner &= ~OWNER_HOLES;
 	CHECK(!strcmp(fallow_check(&rig->heap, NULL),

@@ -50,7 +50,7 @@ static void own_free(struct rig *rig, struct page *page, uint32_t index)
 	block->mark = block_mark(white_heap(rig), block);
 	block->next = page->free;
 	page->free = block;
-	page->used--;
+	page->above--;
 }
 
 /* Frees a block of a page as somebody else; returns the word. */
@@ -179,6 +179,126 @@ static void test_local_tail(void)
 	rig_end_now(rig, true);
 }
 
+/* Frees an eighth of a page's blocks, from `first` on. */
+static void eighth_free(struct rig *rig, struct page *page, uint32_t first)
+{
+	for (uint32_t i = first; i < first + 8; i++)
+		own_free(rig, page, i);
+}
+
+/* A full page of which an eighth came free, while the current one is used up,
+ * serves where it is; that one is among the full ones by then. */
+static void test_local_full_serve(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct local *local = local_of(rig);
+	struct page *page = full(rig);
+	struct page *other = local->current[CLASS];
+
+	white_pop(other, 64);
+	eighth_free(rig, page, 0);
+	/* All of the other's blocks are still to be counted. */
+	CHECK(!local_full_serve(heap, local, page));
+	fl_local_account(heap, other);
+	CHECK(local_full_serve(heap, local, page));
+	CHECK(local->current[CLASS] == page && local->direct[64] == page);
+	CHECK_EQUAL(page->place, PLACE_FULL);
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_FULL);
+	CHECK_EQUAL(other->place, PLACE_FULL);
+	CHECK_EQUAL(remote_state(other->remote), REMOTE_FULL);
+	CHECK_EQUAL(other->wake, 64 - 8);
+	CHECK(page->next == other && other->next == page);
+	CHECK(local->queue[CLASS] == NULL);
+	/* Used up again it needs nothing more, and neither does the other. */
+	white_pop(page, 8);
+	CHECK_EQUAL(page_used(page), page->wake + 8);
+	eighth_free(rig, other, 0);
+	CHECK(local_full_serve(heap, local, other));
+	CHECK(local->current[CLASS] == other);
+	CHECK(local_full_serve(heap, local, other));
+	white_check(rig);
+	/* With more free it is current alone. */
+	eighth_free(rig, other, 8);
+	fl_local_settle(heap, local, other);
+	CHECK_EQUAL(other->place, PLACE_CURRENT);
+	CHECK_EQUAL(other->wake, UINT32_MAX);
+	CHECK_EQUAL(remote_state(other->remote), REMOTE_OWNED);
+	CHECK(local->full[CLASS] == page && page->next == page);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Not while the current page has something: a block, one of others', a tail. */
+static void test_local_full_serve_not(void)
+{
+	for (unsigned what = 0; what < 3; what++) {
+		struct rig *rig = begin();
+		struct local *local = local_of(rig);
+		struct page *page = full(rig);
+		struct page *other = local->current[CLASS];
+
+		if (what == 2) {
+			fl_local_leave(local, other);
+			other = white_page_new(rig, CLASS);
+			fl_local_join(white_heap(rig), local, other);
+		}
+		white_pop(other, what == 0 ? 63 : what == 1 ? 64 : 0);
+		fl_local_account(white_heap(rig), other);
+		if (what == 1)
+			other_free(rig, other, 5);
+		eighth_free(rig, page, 0);
+		CHECK(!local_full_serve(white_heap(rig), local, page));
+		CHECK(local->current[CLASS] == other);
+		CHECK(!fl_local_wake(white_heap(rig), local, page));
+		CHECK_EQUAL(page->place, PLACE_QUEUE);
+		rig_end_now(rig, true);
+	}
+}
+
+/* A full page that serves, and of which others free enough to tell of it, or
+ * that leaves, or that runs out while the queue has another. */
+static void test_local_full_serve_ends(void)
+{
+	for (unsigned what = 0; what < 3; what++) {
+		struct rig *rig = begin();
+		struct heap *heap = white_heap(rig);
+		struct local *local = local_of(rig);
+		struct page *page = full(rig);
+		struct page *other = local->current[CLASS];
+
+		white_pop(other, 64);
+		fl_local_account(heap, other);
+		eighth_free(rig, page, 0);
+		CHECK(local_full_serve(heap, local, page));
+		if (what == 0) {
+			for (uint32_t i = 8; i < 16; i++)
+				other_free(rig, page, i);
+			CHECK_EQUAL(remote_state(page->remote),
+				REMOTE_NOTIFIED);
+			CHECK(fl_local_drain(heap, local));
+			CHECK_EQUAL(page->place, PLACE_CURRENT);
+			CHECK_EQUAL(page_used(page), 64 - 16);
+			white_check(rig);
+		} else if (what == 1) {
+			fl_local_untold(page);
+			fl_local_leave(local, page);
+			CHECK(local->current[CLASS] == &fl_page_none);
+			CHECK(local->full[CLASS] == other);
+			CHECK(other->next == other);
+		} else {
+			struct page *third = joined(rig, 0);
+
+			white_pop(page, 8);
+			CHECK(fl_local_refill(heap, local, CLASS));
+			CHECK(local->current[CLASS] == third);
+			CHECK_EQUAL(page->place, PLACE_FULL);
+			white_check(rig);
+		}
+		rig_end_now(rig, true);
+	}
+}
+
 /* The owner's frees: an eighth of a full page, and not one less. */
 static void test_local_wake_eighth(void)
 {
@@ -190,7 +310,7 @@ static void test_local_wake_eighth(void)
 	CHECK_EQUAL(page->wake, 64 - 8);
 	for (uint32_t i = 0; i < 8; i++)
 		own_free(rig, page, i);
-	CHECK_EQUAL(page->used, page->wake);
+	CHECK_EQUAL(page_used(page), page->wake);
 	CHECK(!fl_local_wake(white_heap(rig), local, page));
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	CHECK_EQUAL(remote_state(page->remote), REMOTE_OWNED);
@@ -209,10 +329,11 @@ static void test_local_wake_eighth(void)
 static void test_local_wake_by_free(void)
 {
 	struct rig *rig = begin();
-	void *blocks[128];
+	void *blocks[127];
 	struct page *page;
 
-	for (unsigned i = 0; i < 128; i++)
+	/* The current page has a block left. */
+	for (unsigned i = 0; i < 127; i++)
 		CHECK((blocks[i] = fallow_alloc(&rig->heap, 1024)) != NULL);
 	page = white_page(rig, blocks[0]);
 	CHECK(page == white_page(rig, blocks[63]));
@@ -248,7 +369,7 @@ static void test_local_notify(void)
 	fl_local_drain(white_heap(rig), local);
 	CHECK(local->notified == NULL);
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
-	CHECK_EQUAL(page->used, 64 - 12);
+	CHECK_EQUAL(page_used(page), 64 - 12);
 	CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
 	white_check(rig);
 	rig_end_now(rig, true);
@@ -271,7 +392,7 @@ static void test_local_full_freed_before(void)
 	/* The refill folds: it has a block, and stays. */
 	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
 	CHECK(local->current[CLASS] == page);
-	CHECK_EQUAL(page->used, 56);
+	CHECK_EQUAL(page_used(page), 56);
 	white_pop(page, 8);
 	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
 	CHECK(local->current[CLASS] == other);
@@ -299,10 +420,10 @@ static void test_local_notified_late(void)
 	for (uint32_t i = 16; i < 64; i++)
 		own_free(rig, page, i);
 	/* Nothing left but what the word holds. */
-	CHECK_EQUAL(page->used, 8);
+	CHECK_EQUAL(page_used(page), 8);
 	fl_local_drain(white_heap(rig), local);
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
-	CHECK_EQUAL(page->used, 0);
+	CHECK_EQUAL(page_used(page), 0);
 	CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
 	white_check(rig);
 	rig_end_now(rig, true);
@@ -399,7 +520,7 @@ static void test_local_notify_window_full(void)
 	CHECK_OR_RETURN(page->notified_next != page);
 	fl_local_drain(white_heap(rig), local);
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
-	CHECK_EQUAL(page->used, 64 - 9);
+	CHECK_EQUAL(page_used(page), 64 - 9);
 	white_check(rig);
 	rig_end_now(rig, true);
 }
@@ -413,7 +534,7 @@ static void test_local_notify_window_trim(void)
 	notify_begin(rig, page);
 	for (uint32_t i = 8; i < 64; i++) {
 		own_free(rig, page, i);
-		if (page->used == page->wake)
+		if (page_used(page) == page->wake)
 			CHECK(!fl_local_wake(
 				white_heap(rig), local_of(rig), page));
 	}
@@ -467,6 +588,9 @@ const struct test tests[] = {
 	{ "local_refill_fullest", test_local_refill_fullest },
 	{ "local_refill_own", test_local_refill_own },
 	{ "local_tail", test_local_tail },
+	{ "local_full_serve", test_local_full_serve },
+	{ "local_full_serve_not", test_local_full_serve_not },
+	{ "local_full_serve_ends", test_local_full_serve_ends },
 	{ "local_wake_eighth", test_local_wake_eighth },
 	{ "local_wake_by_free", test_local_wake_by_free },
 	{ "local_notify", test_local_notify },

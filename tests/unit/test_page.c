@@ -152,11 +152,11 @@ static void test_page_pop_small(void)
 		CHECK(!clean);
 		CHECK(block->mark != block_mark(op.heap, block));
 		CHECK(!fl_page_lists(page, i));
-		CHECK_EQUAL(page->used, i + 1);
+		CHECK_EQUAL(page_used(page), i + 1);
 		CHECK_EQUAL(page_free_count(page), 3 - i);
 	}
 	CHECK(page_pop(page, &clean) == NULL);
-	CHECK_EQUAL(page->used, 4);
+	CHECK_EQUAL(page_used(page), 4);
 	op_drop(&op);
 	rig_end_now(rig, true);
 }
@@ -196,10 +196,10 @@ static void test_page_pop_bits(void)
 	CHECK(page_pop(page, &clean) == white_block(page, 0) && clean);
 	CHECK(page_pop(page, &clean) == white_block(page, 1) && clean);
 	page->bits |= 1;
-	page->used--;
+	page->above--;
 	CHECK(page_pop(page, &clean) == white_block(page, 0) && !clean);
 	CHECK(page_pop(page, &clean) == white_block(page, 2) && clean);
-	CHECK_EQUAL(page->used, 3);
+	CHECK_EQUAL(page_used(page), 3);
 	CHECK(!fl_page_lists(page, 2) && fl_page_lists(page, 3));
 	rig_end_now(rig, true);
 }
@@ -268,14 +268,14 @@ static void test_page_fold_small(void)
 	for (uint32_t i = 4; i < 12; i++)
 		remote_push(page, white_block(page, i), i, &taken);
 	CHECK_EQUAL(fl_page_fold(page, local), 8);
-	CHECK_EQUAL(page->used, page->capacity - 9);
+	CHECK_EQUAL(page_used(page), page->capacity - 9);
 	CHECK_EQUAL(local->counters.remote_frees, 8);
 	CHECK_EQUAL(page->remote, remote_word(REMOTE_TRANSIT, 0));
 	for (uint32_t i = 11; i >= 4; i--)
 		CHECK(page_pop(page, &clean) == white_block(page, i));
 	CHECK(page_pop(page, &clean) == last);
 	CHECK(page->free == NULL);
-	CHECK_EQUAL(page->used, page->capacity);
+	CHECK_EQUAL(page_used(page), page->capacity);
 	rig_end_now(rig, true);
 }
 
@@ -294,12 +294,12 @@ static void test_page_fold_bits(void)
 	remote_push(page, NULL, 55, &taken);
 	CHECK_EQUAL(fl_page_fold(page, local), 2);
 	CHECK_EQUAL(page->bits, (uint64_t)1 << 55 | 1 << 3);
-	CHECK_EQUAL(page->used, 54);
+	CHECK_EQUAL(page_used(page), 54);
 	CHECK_EQUAL(local->counters.misuses, 0);
 	remote_push(page, NULL, 3, &taken);
 	remote_push(page, NULL, 4, &taken);
 	CHECK_EQUAL(fl_page_fold(page, local), 1);
-	CHECK_EQUAL(page->used, 53);
+	CHECK_EQUAL(page_used(page), 53);
 	CHECK_EQUAL(local->counters.misuses, 1);
 	CHECK_EQUAL(local->counters.remote_frees, 3);
 	rig_end_now(rig, true);

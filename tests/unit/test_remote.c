@@ -140,7 +140,7 @@ static void test_remote_worth(void)
 
 			fl_page_init(&page, &chunk, 0, class,
 				fl_size_page_slices(class, lean));
-			worth = page_worth(&page);
+			worth = capacity_worth(page.capacity);
 			CHECK(worth >= 1 && worth <= page.capacity);
 			CHECK(worth == 1 || worth * 8 <= page.capacity);
 			CHECK((worth + 1) * 8 > page.capacity);

@@ -38,11 +38,24 @@ static void test_sizeclass_smallest(void)
 		CHECK(class_size(class) > class_size(class - 1));
 }
 
-/* The table that the hot path reads. */
+/* The pointers that the hot path reads: each size has one that is its class's,
+ * and each class all of its own. */
 static void test_sizeclass_direct(void)
 {
-	for (size_t size = 0; size <= SIZE_DIRECT_MAX; size++)
-		CHECK_EQUAL(size_direct_class(size), naive_class(size));
+	size_t next = 0;
+
+	for (unsigned class = 0; class < CLASS_DIRECT; class++) {
+		next += class_directs(class);
+		CHECK_EQUAL(class_size(class) / 16, next - 1);
+	}
+	CHECK_EQUAL(next, SIZE_DIRECT_COUNT);
+	for (size_t size = 0; size <= SIZE_DIRECT_MAX; size++) {
+		size_t last = class_size(naive_class(size)) / 16;
+
+		CHECK((size + 15) / 16 <= last &&
+			(size + 15) / 16 + class_directs(naive_class(size)) >
+				last);
+	}
 	CHECK_EQUAL(naive_class(SIZE_CLASS_MAX + 1), CLASS_COUNT);
 }
 
@@ -182,8 +195,9 @@ static void test_sizeclass_aligned(void)
 	}
 }
 
-/* Division by multiplication, at every byte of a page of each class. */
-static void test_sizeclass_reciprocal(void)
+/* The block that an address is in, and whether it is its begin, at every byte
+ * of a page of each class. */
+static void test_sizeclass_place(void)
 {
 	struct chunk chunk = { .base = CHUNK_BYTES * 5 };
 	struct page page;
@@ -197,16 +211,19 @@ static void test_sizeclass_reciprocal(void)
 		fl_page_init(&page, &chunk, 0, class, n);
 		CHECK_EQUAL(page.capacity, bytes / size);
 		for (size_t at = 0, in = 0; at < bytes; at++, in++) {
+			uint32_t place = page_place(&page, (uint32_t)at);
+
 			if (in == size) {
 				in = 0;
 				index++;
 			}
 			if (page_index(&page, page.base + at) == index &&
-				page_aligned(&page, at) == (in == 0))
+				(in == 0 ? place == index
+					 : place >= page.capacity))
 				continue;
 			test_printf("\n    size %zu at %zu", size, at);
 			CHECK_EQUAL(page_index(&page, page.base + at), index);
-			CHECK_EQUAL(page_aligned(&page, at), in == 0);
+			CHECK_EQUAL(place, index);
 			return;
 		}
 	}
@@ -220,6 +237,6 @@ const struct test tests[] = {
 	{ "sizeclass_page_slices", test_sizeclass_page_slices },
 	{ "sizeclass_page_slices_lean", test_sizeclass_page_slices_lean },
 	{ "sizeclass_aligned", test_sizeclass_aligned },
-	{ "sizeclass_reciprocal", test_sizeclass_reciprocal },
+	{ "sizeclass_place", test_sizeclass_place },
 	{ NULL, NULL },
 };

@@ -155,6 +155,169 @@ static void test_span_free(void)
 	rig_end_now(rig, true);
 }
 
+/* A heap that keeps spans, which a small one does not. */
+static struct rig *keeping(void)
+{
+	struct rig *rig = begin();
+
+	CHECK(white_heap(rig)->lean);
+	white_heap(rig)->lean = false;
+	white_heap(rig)->spans_kept = SPANS_KEPT;
+	return rig;
+}
+
+/* How many blocks a snapshot and a walk see; they agree. */
+static bool visit(void *arg, const struct fallow_item *item)
+{
+	++*(size_t *)arg;
+	CHECK_EQUAL(item->kind, FALLOW_ITEM_SPAN);
+	return true;
+}
+
+static size_t seen(struct rig *rig)
+{
+	struct fallow_snapshot snapshot = { .size = sizeof(snapshot) };
+	size_t walked = 0;
+
+	fallow_snapshot(&rig->heap, &snapshot);
+	CHECK(fallow_walk(&rig->heap, false, visit, &walked));
+	CHECK_EQUAL(snapshot.spans, walked);
+	CHECK_EQUAL(snapshot.blocks, walked);
+	return walked;
+}
+
+/* What a context frees, its next span is: the slices, memory and record; to
+ * everybody it is free, and freeing it again is a misuse. */
+static void test_span_kept(void)
+{
+	struct rig *rig = keeping();
+	struct local *local = white_heap(rig)->locals[0];
+	char *p = fallow_alloc(&rig->heap, SIZE);
+	struct page *span = white_page(rig, p);
+
+	memset(p, 1, SIZE);
+	fallow_free(&rig->heap, p);
+	CHECK_EQUAL(local->kept_count, 1);
+	CHECK(local->kept == span && span_kept(span));
+	CHECK_EQUAL(mapped(rig, p, span), 10);
+	CHECK_EQUAL(seen(rig), 0);
+	white_check(rig);
+	for (unsigned i = 1; i <= 3; i++) {
+		rig->misuses_expected++;
+		if (i == 1)
+			fallow_free(&rig->heap, p);
+		else if (i == 2)
+			CHECK_EQUAL(fallow_usable_size(&rig->heap, p), 0);
+		else
+			white_free(rig, 1, p);
+		CHECK_EQUAL(rig->misuses, i);
+		CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_DOUBLE_FREE);
+	}
+	CHECK(fallow_alloc(&rig->heap, SIZE) == p);
+	CHECK_EQUAL(local->kept_count, 0);
+	CHECK_EQUAL(seen(rig), 1);
+	CHECK_EQUAL(p[SIZE - 1], 1);
+	fallow_free(&rig->heap, p);
+	CHECK(fallow_zalloc(&rig->heap, SIZE) == p);
+	for (size_t i = 0; i < SIZE; i++)
+		if (p[i] != 0)
+			CHECK_EQUAL(p[i], 0);
+	white_check(rig);
+	fallow_free(&rig->heap, p);
+	white_end(rig);
+}
+
+/* Of another size in as many slices, if its memory is there. */
+static void test_span_kept_sizes(void)
+{
+	static const size_t sizes[] = { SIZE - 20 * 1024, SIZE,
+		SIZE + GRANULE_BYTES };
+	struct rig *rig = keeping();
+	struct heap *heap = white_heap(rig);
+	char *p = fallow_alloc(&rig->heap, SIZE);
+
+	for (unsigned i = 0; i < 3; i++) {
+		fallow_free(&rig->heap, p);
+		CHECK_EQUAL(heap->locals[0]->kept_count, 1);
+		/* What is not there makes room for the other. */
+		if (i == 2) {
+			CHECK(fallow_alloc(&rig->heap, sizes[i]) != NULL);
+			CHECK_EQUAL(heap->locals[0]->kept_count, 0);
+			break;
+		}
+		CHECK(fallow_alloc(&rig->heap, sizes[i] - 5) == p);
+		CHECK_EQUAL(fallow_usable_size(&rig->heap, p), sizes[i]);
+		CHECK_EQUAL(heap->counters.live, sizes[i]);
+		white_check(rig);
+	}
+	/* One that is too large to keep. */
+	p = fallow_alloc(&rig->heap, SPAN_KEPT_MAX + 1);
+	fallow_free(&rig->heap, p);
+	CHECK_EQUAL(heap->locals[0]->kept_count, 0);
+	CHECK(mapped(rig, p, NULL) >= 17);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* No more than a few; the others are free slices. */
+static void test_span_kept_few(void)
+{
+	struct rig *rig = keeping();
+	struct heap *heap = white_heap(rig);
+	char *p[SPANS_KEPT + 2];
+
+	for (unsigned i = 0; i < SPANS_KEPT + 2; i++)
+		p[i] = fallow_alloc(&rig->heap, SIZE);
+	for (unsigned i = 0; i < SPANS_KEPT + 2; i++)
+		fallow_free(&rig->heap, p[i]);
+	CHECK_EQUAL(heap->locals[0]->kept_count, SPANS_KEPT);
+	CHECK(mapped(rig, p[SPANS_KEPT], NULL) >= 10);
+	white_check(rig);
+	/* The youngest first; any that fits. */
+	CHECK(fallow_alloc(&rig->heap, SIZE) == p[SPANS_KEPT - 1]);
+	heap->locals[0]->kept->span_size -= GRANULE_BYTES;
+	fl_memory_live(heap, 0 - GRANULE_BYTES);
+	CHECK(fallow_alloc(&rig->heap, SIZE - GRANULE_BYTES) == p[2]);
+	CHECK(fallow_alloc(&rig->heap, SIZE) == p[1]);
+	CHECK_EQUAL(heap->locals[0]->kept_count, 1);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Everybody who gives memory back has them: collect, a sweep of the context or,
+ * while it is parked, of another, and going offline; and a last resort. */
+static void test_span_kept_ends(void)
+{
+	for (unsigned what = 0; what < 5; what++) {
+		struct rig *rig = keeping();
+		struct heap *heap = white_heap(rig);
+		struct local *local = heap->locals[0];
+		char *p = fallow_alloc(&rig->heap, SIZE);
+
+		fallow_free(&rig->heap, p);
+		CHECK_EQUAL(local->kept_count, 1);
+		if (what == 0) {
+			fallow_collect(&rig->heap);
+		} else if (what == 1) {
+			fallow_sweep(&rig->heap, SIZE_MAX);
+		} else if (what == 2) {
+			fallow_park(&rig->heap);
+			fallow_host_context = 1;
+			fallow_sweep(&rig->heap, SIZE_MAX);
+			fallow_host_context = 0;
+		} else if (what == 3) {
+			fallow_offline(&rig->heap);
+		} else {
+			while (fallow_alloc_flags(&rig->heap, 200000,
+				       FALLOW_NORECLAIM) != NULL)
+				;
+		}
+		CHECK_EQUAL(local->kept_count, 0);
+		white_check(rig);
+		rig_end_now(rig, true);
+	}
+}
+
 /* Granules come and go inside a slice, slices behind it. */
 static void test_span_resize(void)
 {
@@ -383,6 +546,10 @@ const struct test tests[] = {
 	{ "span_align", test_span_align },
 	{ "span_across_chunks", test_span_across_chunks },
 	{ "span_free", test_span_free },
+	{ "span_kept", test_span_kept },
+	{ "span_kept_sizes", test_span_kept_sizes },
+	{ "span_kept_few", test_span_kept_few },
+	{ "span_kept_ends", test_span_kept_ends },
 	{ "span_resize", test_span_resize },
 	{ "span_grow_blocked", test_span_grow_blocked },
 	{ "span_grow_refused", test_span_grow_refused },

@@ -165,7 +165,7 @@ static void test_sweep_skips(void)
 	 * another come. */
 	fallow_free(&rig->heap, blocks[0]);
 	fallow_free(&rig->heap, blocks[1]);
-	page->swept_used = (uint16_t)page->used;
+	page->swept_used = (uint16_t)page_used(page);
 	page->seen = 0;
 	rig->sim.ticks += TICKS;
 	CHECK_EQUAL(sweep(rig), 0);
@@ -263,7 +263,7 @@ static void crowd_hide(struct crowd *crowd, size_t i)
 	struct page *page = white_page(crowd->rig, crowd->blocks[i].base);
 
 	crowd_free(crowd, i);
-	page->swept_used = (uint16_t)page->used;
+	page->swept_used = (uint16_t)page_used(page);
 }
 
 /* Nor does a budget make a sweep forget what it passed by. */

@@ -81,7 +81,7 @@ static void page_see(struct seen *seen, const struct fallow_item *item)
 	CHECK_EQUAL(item->formed, page->formed);
 	CHECK_EQUAL(item->capacity, page->capacity);
 	CHECK_EQUAL(item->used,
-		page->used - remote_count(page, page->remote));
+		page_used(page) - remote_count(page, page->remote));
 	CHECK_EQUAL(item->committed, page->committed);
 	seen->pages++;
 	seen->page = *item;
