@@ -271,8 +271,8 @@ static bool parked_step(struct sweep *sweep, struct local *local)
 		local_step(sweep, local, 1);
 
 	/* What the context does afterwards is not of this epoch's sweep. */
-	local->swept = sweep->level == LEVEL_SWEEP ? sweep->epoch
-						   : local->swept;
+	if (sweep->level == LEVEL_SWEEP)
+		fl_store_relaxed(&local->swept, sweep->epoch);
 	lock_leave(&local->lock, state);
 	return more;
 }
@@ -447,7 +447,7 @@ static uint64_t sweep_next(struct sweep *sweep, bool again)
 			local->passed = sweep->epoch;
 		return 1;
 	}
-	local->swept = sweep->epoch;
+	fl_store_relaxed(&local->swept, sweep->epoch);
 	/* Pages that a call passed by and had no budget left to walk are walked
 	 * in the next epoch, if this one would be the last. */
 	if (fl_load_relaxed(&heap->sweeping.later) == sweep->epoch ||
@@ -485,7 +485,7 @@ uint64_t fallow_sweep(struct fallow *fallow, size_t budget)
 	fl_epoch_sweep_begins(heap);
 	batch_begin(&sweep.batch);
 	fl_epoch_step(&sweep);
-	again = op.local->swept == sweep.epoch;
+	again = fl_load_relaxed(&op.local->swept) == sweep.epoch;
 	sweep.walk = op.local->passed != 0 && op.local->passed != sweep.epoch;
 	fl_sweep_all(&sweep, &heap->sweeping.at);
 	if (sweep.skipped && !sweep.later && !sweep_spent(&sweep))
