@@ -9,6 +9,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#if !__has_include(<valgrind/callgrind.h>)
+#error "make bench-instructions needs valgrind (Debian: valgrind)"
+#endif
 #include <valgrind/callgrind.h>
 
 /* As many as are wanted of a megabyte: only addresses are used up. */
