@@ -83,35 +83,35 @@ static unsigned below(uint64_t n)
 	return (unsigned)(random * n >> 32);
 }
 
-/* The slots are full before and after. */
-static void replace_run(
-	const struct cells *cells, size_t size, unsigned pairs, unsigned n)
+/* Replaces blocks by others of sizes from `least` to `size`.  The slots are full
+ * before and after. */
+static inline __attribute__((always_inline)) void slots_replace(
+	const struct cells *cells, size_t least, size_t size, unsigned pairs,
+	unsigned n)
 {
 	unsigned i;
 
 	for (i = 0; i < pairs; i++) {
 		void **slot = &slots[below(n)];
+		size_t more = least < size ? below(size - least + 1) : 0;
 
 		cells->give(*slot);
-		*slot = cells->alloc(size);
+		*slot = cells->alloc(least + more);
 		if (*slot == NULL)
 			failed = true;
 	}
 }
 
+static void replace_run(
+	const struct cells *cells, size_t size, unsigned pairs, unsigned n)
+{
+	slots_replace(cells, size, size, pairs, n);
+}
+
 static void mixed_run(
 	const struct cells *cells, size_t size, unsigned pairs, unsigned n)
 {
-	unsigned i;
-
-	for (i = 0; i < pairs; i++) {
-		void **slot = &slots[below(n)];
-
-		cells->give(*slot);
-		*slot = cells->alloc(SMALLEST + below(size - SMALLEST + 1));
-		if (*slot == NULL)
-			failed = true;
-	}
+	slots_replace(cells, SMALLEST, size, pairs, n);
 }
 
 /* Fills the slots with blocks that are not too large for what follows. */
