@@ -2,11 +2,11 @@
 /*
  * Arenas: allocating by bumping, with free and realloc inside.
  *
- *   span:  | pieces ... | pieces, some freed | [cur area end) | pieces |
+ *   chunk:  | pieces, some freed | cur .. area .. end | rest ........ stop |
  *
  * The hot path takes the first piece of the list for just this size, or else
- * cuts one off the area, which is any run of bytes that nobody has: a new
- * chunk, a chunk kept by the last reset, or a large free piece.  No context is
+ * cuts one off the area, which is any run of bytes that nobody has: a step of
+ * the newest chunk, from `rest` on, or a free piece that is large enough.  No context is
  * entered, nothing is masked, no atomic is used: the arena has one user, and
  * the heap is asked for chunks and large blocks only.
  *

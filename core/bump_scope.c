@@ -2,10 +2,10 @@
 /*
  * The life of an arena: begin, scopes, reset, end.
  *
- * A mark is where the area was cut off so far, and the depth of the scope that
- * begins there.  What is allocated later lies behind it in that area or in a
- * span that came later, so a rewind puts the area back and gives the newer
- * spans away; no block is looked at.
+ * A mark is where the area was cut off so far, what was left of its chunk, and
+ * the depth of the scope that begins there.  What is allocated later lies in
+ * either or in a span that came later, so a rewind puts both back and gives the
+ * newer spans away; no block is looked at.
  *
  * That leaves the lists.  A piece that was free at the mark must be free after
  * the rewind, whatever happened in between; one that was freed since must not
