@@ -246,11 +246,8 @@ EXPORT int malloc_trim(size_t pad)
 	size_t bytes = 0;
 
 	(void)pad;
-	if (board_heap_make()) {
-		board_sweeper_hold();
-		bytes = fallow_collect(&board_heap);
-		board_sweeper_release();
-	}
+	if (board_heap_make())
+		bytes = board_collect();
 	return bytes > 0;
 }
 

@@ -173,6 +173,7 @@ static enum fallow_status heap_make(void)
 		.contexts_first = CONTEXTS_FIRST,
 		.misuse_policy = misuse_policy(),
 		.misuse = board_misuse,
+		.pressure = board_pressure,
 		.attach = board_thread_attach,
 		.secret = secret_make(),
 		.epoch_ticks = board_settings.epoch_ms * 1000000,

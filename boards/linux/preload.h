@@ -80,6 +80,13 @@ void board_sweep_wanted(void *ctx, uint64_t ticks);
 void board_sweeper_rouse(void);
 void board_sweeper_hold(void);
 void board_sweeper_release(void);
+
+/* Gives back all that holds no block, also what threads own that are outside of
+ * the heap at this moment; returns the bytes. */
+size_t board_collect(void);
+
+/* The heap's pressure hook. */
+bool board_pressure(void *ctx, size_t size);
 void board_sweeper_forked(void);
 
 /* fork.c: once, when the heap is made. */

@@ -15,8 +15,11 @@
  * left to do only when all are parked; the first that allocates again then
  * rouses the sweeper.
  *
+ * An allocation that finds no memory has what idle threads own given back at
+ * once, before it fails.
+ *
  * `sweeping` is held while anything looks at the whole heap: by the sweeper, by
- * malloc_trim(), by reports, and around a fork.
+ * malloc_trim() and failing allocations, by reports, and around a fork.
  */
 #define _GNU_SOURCE
 
@@ -29,6 +32,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "arch.h"
 
 /* A sweep takes 2 KiB of it, the C library and its thread's storage more. */
 #define STACK_BYTES ((size_t)64 << 10)
@@ -163,6 +168,28 @@ void board_sweeper_hold(void)
 void board_sweeper_release(void)
 {
 	pthread_mutex_unlock(&sweeping);
+}
+
+size_t board_collect(void)
+{
+	size_t bytes;
+
+	pthread_mutex_lock(&sweeping);
+	/* Announced, and settled as far as they are outside. */
+	(void)board_threads_park();
+	(void)board_threads_park();
+	bytes = fallow_collect(&board_heap);
+	pthread_mutex_unlock(&sweeping);
+	return bytes;
+}
+
+/* What blocked threads have kept may be what is missing.  Not for a guest, who
+ * holds a mutex that this would want. */
+bool board_pressure(void *ctx, size_t size)
+{
+	(void)ctx;
+	(void)size;
+	return board_thread.context != BOARD_GUEST && board_collect() > 0;
 }
 
 void board_sweeper_forked(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The owner's stores wait in a buffer, in order, and come to memory at any later
- * time, as on x86-64; its loads do not wait for them.  A lock's swap, and the
- * kernel's barrier in the owner's thread, empty the buffer.  That the owner works
- * on its pages is over when the stores of that work are in memory.
+ * The owner's stores wait in a buffer, in order, and come to memory at any
+ * later time, as on x86-64; its loads do not wait for them.  A lock's swap, and
+ * the kernel's barrier in the owner's thread, empty the buffer.  That the owner
+ * works on its pages is over when the stores of that work are in memory.
  *
  * Modelled: parking a context whose thread runs: fallow_park_context(), the
  *     barrier, the look at the port's flag, fallow_park_settle() (local.c,
@@ -68,7 +68,7 @@ inline work() {
 	atomic {
 		working = true;
 		assert(alone);
-		printf("  the owner works on its pages\n")
+		printf("  thread 0: the owner works on its pages\n")
 	}
 	buffer ! WORK_OFF
 }
@@ -85,7 +85,7 @@ proctype owner() {
 #endif
 		if
 		:: atomic { parked == NOT -> working = true; assert(alone);
-			printf("  the owner works on its pages\n") }
+			printf("  thread 0: the owner works on its pages\n") }
 			buffer ! WORK_OFF
 		:: parked != NOT
 			/* A free: by the remote word. */
@@ -93,7 +93,7 @@ proctype owner() {
 			lock();
 			barrier(store);
 			parked = NOT;
-			printf("  the owner takes its context back\n");
+			printf("  thread 0: the owner takes its context back\n");
 			unlock();
 			work()
 		fi;
@@ -119,7 +119,7 @@ proctype sweeper() {
 			lock();
 			if
 			:: parked == ANNOUNCED -> parked = SETTLED;
-				printf("  it is settled\n")
+				printf("  thread 1: it is settled\n")
 			:: else
 			fi;
 			unlock()
@@ -128,7 +128,7 @@ proctype sweeper() {
 		lock();
 		if
 		:: parked == NOT -> parked = ANNOUNCED;
-			printf("  it is announced\n")
+			printf("  thread 1: it is announced\n")
 		:: else
 		fi;
 		unlock();
@@ -144,7 +144,7 @@ proctype sweeper() {
 #endif
 			sweeping = true;
 			assert(alone);
-			printf("  its pages are swept\n");
+			printf("  thread 1: its pages are swept\n");
 			sweeping = false
 		:: else
 		fi;
