@@ -275,13 +275,28 @@ static __attribute__((noinline)) void wake_other(
 		wake_search(heap, page, state);
 }
 
-/* A span, as a rule: no page whose owner is this context. */
+/* A block of another's page, or of this context's that is parked or holed. */
+static __attribute__((noinline)) void free_others(struct heap *heap, void *p,
+	struct page *page, uintptr_t caller, struct fl_port_state state)
+{
+	struct op op = { .heap = heap, .state = state, .caller = caller };
+
+	op_local(&op);
+	if (likely(op.local != NULL && op.local->calling == 0 &&
+		    (fl_load_hot(&page->owner) & ~OWNER_FLAGS) !=
+			    op.local->index))
+		remote_free(&op, p, page);
+	else
+		free_other(heap, p, caller, state);
+}
+
+/* A span, which the context keeps, as a rule. */
 static __attribute__((noinline)) void free_span(struct heap *heap, void *p,
 	struct page *page, uintptr_t caller, struct fl_port_state state)
 {
 	unsigned context = fl_port_context();
 
-	if (page->kind == PAGE_SPAN && page->base == (uintptr_t)p &&
+	if (page->base == (uintptr_t)p &&
 		context < fl_load_hot(&heap->contexts) &&
 		!heap_parked(heap, context) &&
 		!fl_load_hot(&heap->deferring) &&
@@ -300,15 +315,19 @@ static __attribute__((noinline)) void free_bits(struct heap *heap, void *p,
 	uint32_t index =
 		page_place(page, (uint32_t)((uintptr_t)p - page->base));
 
-	if (unlikely(fl_load_hot(&page->owner) != (context | OWNER_BITS)))
-		free_span(heap, p, page, caller, state);
-	else if (unlikely(heap_parked(heap, context) ||
-		    misuse_doubtful_bits(heap, page, p, index)))
+	if (unlikely(fl_load_hot(&page->owner) != (context | OWNER_BITS))) {
+		if (page->kind == PAGE_SPAN)
+			free_span(heap, p, page, caller, state);
+		else
+			free_others(heap, p, page, caller, state);
+	} else if (unlikely(heap_parked(heap, context) ||
+			   misuse_doubtful_bits(heap, page, p, index))) {
 		free_other(heap, p, caller, state);
-	else if (bits_put(heap, page, index))
+	} else if (bits_put(heap, page, index)) {
 		wake_other(heap, page, state);
-	else
+	} else {
 		fl_port_leave(state);
+	}
 }
 
 /*
