@@ -217,6 +217,9 @@ bool board_threads_park(void)
 
 void board_threads_hold(void)
 {
+	/* Handlers that are older than ours may allocate while it is held. */
+	if (board_thread.context == BOARD_NO_CONTEXT)
+		(void)board_thread_attach(NULL);
 	pthread_mutex_lock(&lock);
 	pthread_mutex_lock(&guest);
 }

@@ -214,10 +214,47 @@ static void test_forks_with_handlers(void)
 	CHECK(malloc_usable_size(kept) >= 1234);
 }
 
+/* One that is older than the heap, and so than the library's own. */
+static void *older;
+
+static void older_handler(void)
+{
+	free(older);
+	older = malloc(777);
+}
+
+static void older_add(void)
+{
+	pthread_atfork(older_handler, older_handler, older_handler);
+}
+__attribute__((section(".preinit_array"), used)) static void (*const
+		older_function)(void) = older_add;
+
+/* A thread that has not allocated yet, and then does so in a handler. */
+static void *fresh_forker(void *arg)
+{
+	return fork_once(0) == 0 ? arg : NULL;
+}
+
+static void test_forks_by_a_fresh_thread(void)
+{
+	for (unsigned i = 0; i < 5; i++) {
+		pthread_t thread;
+		void *result = NULL;
+
+		CHECK_OR_RETURN(pthread_create(
+			&thread, NULL, fresh_forker, &older) == 0);
+		pthread_join(thread, &result);
+		CHECK(result == &older);
+	}
+	CHECK(malloc_usable_size(older) >= 777);
+}
+
 const struct test tests[] = {
 	{ "forks_alone", test_forks_alone },
 	{ "forks_in_a_storm", test_forks_in_a_storm },
 	{ "forks_at_once", test_forks_at_once },
 	{ "forks_with_handlers", test_forks_with_handlers },
+	{ "forks_by_a_fresh_thread", test_forks_by_a_fresh_thread },
 	{ NULL, NULL },
 };
