@@ -252,7 +252,7 @@ guest_library = $(foreach f,$(foreach a,x86_64 aarch64,$(addprefix $(a)-,$(1))),
 	$(eval $(BUILD)/$(f)/libguest.a: $(patsubst %.c,$(BUILD)/$(f)/%.o,$(2))))
 MODEL_SUPPORT := guest_main test restores oracle oracle_compare workload sched \
 	ration storm storm_report storm_step
-BENCH_SUPPORT := guest_main test sched
+BENCH_SUPPORT := guest_main test sched cells
 $(call guest_library,debug bare,$(GUEST_SUPPORT))
 $(call guest_library,$(addprefix debug-,$(OTHER_MODELS)), \
 	$(MODEL_SUPPORT:%=tests/support/%.c))
