@@ -428,8 +428,7 @@ static void deferred_check(struct check *check)
 		const struct page *page =
 			page_find(heap, (uintptr_t)block);
 
-		if (!holds(check, page != NULL &&
-				    deferred_has(heap, page, block),
+		if (!holds(check, fl_deferred_is(heap, page, block),
 			    "a deferred block carries its mark",
 			    (uintptr_t)block) ||
 			!holds(check, ++n <= heap->deferred_count,

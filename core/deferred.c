@@ -146,6 +146,24 @@ static struct block *list_take(struct heap *heap)
 	return first;
 }
 
+bool fl_deferred_is(const struct heap *heap, const struct page *page,
+	const struct block *block)
+{
+	uintptr_t addr = (uintptr_t)block;
+	uint32_t index;
+
+	if (page == NULL)
+		return false;
+	if (page->kind == PAGE_SPAN)
+		return addr == page->base && deferred_has(heap, page, block);
+	/* If it was freed besides, by a free that found its mark overwritten,
+	 * its memory may be gone, or its page another of other blocks. */
+	index = page_place(page, (uint32_t)(addr - page->base));
+	return index < fl_load_relaxed(&page->formed) &&
+		!(page_holed(page) && fl_hole_gone(heap, page, index)) &&
+		deferred_has(heap, page, block);
+}
+
 /* Frees one block of a list that was taken; returns the next one. */
 static struct block *block_drain(const struct op *drain, struct block *block)
 {
@@ -155,7 +173,7 @@ static struct block *block_drain(const struct op *drain, struct block *block)
 	struct block *next;
 
 	op_enter(&op);
-	if (page == NULL || !deferred_has(heap, page, block)) {
+	if (!fl_deferred_is(heap, page, block)) {
 		fl_misuse(&op, FALLOW_MISUSE_DOUBLE_FREE, (uintptr_t)block,
 			page);
 		return NULL;

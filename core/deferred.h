@@ -21,6 +21,11 @@ void fl_deferred_free(struct heap *heap, void *p, uintptr_t caller);
  * which it drops and joins again if there was anything. */
 void fl_deferred_drain(struct op *op);
 
+/* Whether what the list of deferred blocks says is one: a block, or else a span,
+ * of this page, that is there and carries the mark.  NULL: no page. */
+bool fl_deferred_is(const struct heap *heap, const struct page *page,
+	const struct block *block);
+
 #pragma GCC visibility pop
 
 /* Whether a drain would find anything: one load each, for the slow paths. */

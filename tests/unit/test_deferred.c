@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "reclaim.h"
 #include "white.h"
 
 #define KIB ((size_t)1 << 10)
@@ -294,6 +295,36 @@ static void test_deferred_written_to(void)
 	}
 }
 
+/* One that was written to and then freed besides, which no free can notice: its
+ * memory is gone by the time that the drain comes, which touches none of it. */
+static void test_deferred_gone(void)
+{
+	for (size_t i = 0; i < SIZES * 2; i++) {
+		struct rig *rig = begin();
+		void *keep = fallow_alloc(&rig->heap, sizes[i / 2]);
+		void *blocks[600];
+		unsigned n = sizes[i / 2] < 2000 ? 600 : 6;
+		struct op op;
+
+		for (unsigned k = 0; k < n; k++)
+			blocks[k] = fallow_alloc(&rig->heap, sizes[i / 2]);
+		fallow_free_deferred(&rig->heap, blocks[n / 2]);
+		((struct block *)white_opaque(blocks[n / 2]))->mark = 0;
+		for (unsigned k = 0; k < n; k++)
+			fallow_free(&rig->heap, blocks[k]);
+		/* With the whole page, or with others in use beside it. */
+		if (i % 2)
+			fallow_free(&rig->heap, keep);
+		op = white_op(rig, 0);
+		CHECK(fl_reclaim(&op, FALLOW_RECLAIM_FLOOR) > 0);
+		op_drop(&op);
+		CHECK(fallow_check(&rig->heap, NULL) != NULL);
+		drain_reports(rig, FALLOW_MISUSE_DOUBLE_FREE, blocks[n / 2]);
+		CHECK_EQUAL(now(rig).blocks, 1 - i % 2);
+		rig_end_now(rig, true);
+	}
+}
+
 static void broken_is(struct rig *rig, const char *sentence)
 {
 	const char *broken = fallow_check(&rig->heap, NULL);
@@ -357,6 +388,7 @@ const struct test tests[] = {
 	{ "deferred_foreign", test_deferred_foreign },
 	{ "deferred_notes_run_out", test_deferred_notes_run_out },
 	{ "deferred_written_to", test_deferred_written_to },
+	{ "deferred_gone", test_deferred_gone },
 	{ "deferred_checked", test_deferred_checked },
 	{ "deferred_leaves_no_mark", test_deferred_leaves_no_mark },
 	{ NULL, NULL },
