@@ -195,23 +195,14 @@ static void page_return(
 	struct op *op, const struct batch *batch, unsigned entry)
 {
 	struct page *page = batch->entries[entry].page;
-	bool small = page->kind == PAGE_SMALL;
-	uint32_t worth = page->worth;
-	uint32_t returned = 0, count;
-	uint64_t word = 0;
 	size_t i;
 
 	for (i = 0; i < batch->range_count; i++)
 		if (batch->of[i] == entry)
-			returned += fl_hole_end(op->heap, page,
-				batch->ranges[i].base, batch->ranges[i].size,
-				batch->ranges[i].result != FALLOW_RANGE_DONE,
-				&word);
+			fl_hole_end(op->heap, page, batch->ranges[i].base,
+				batch->ranges[i].size,
+				batch->ranges[i].result != FALLOW_RANGE_DONE);
 	/* From here on the page may be gone. */
-	count = remote_count_of(small, word);
-	if (returned > 0 && remote_state(word) == REMOTE_FULL &&
-		count >= worth && count - returned < worth)
-		fl_local_notify(op->heap, page);
 	fl_class_abandoned_look(op->heap, page, false);
 	/* Its last block may have been freed while it could not go. */
 	if (op_owns(op, page) && page->kind != PAGE_SPAN)

@@ -402,17 +402,21 @@ static void words_clear(const struct page *page, uint16_t *words,
 	}
 }
 
-/* Frees a block that is resident again. */
-static uint64_t block_return(
+/* Frees a block that is resident again.  Nobody has to be told of it: a page
+ * with holes, pending ones too, is not among the full ones. */
+static void block_return(
 	struct heap *heap, struct page *page, uint32_t index)
 {
 	void *block = (void *)(page->base +
 		(uintptr_t)index * page->block_size);
+	uint64_t word;
 	bool taken;
 
 	if (page->kind == PAGE_SMALL)
 		block_mark_set(heap, block);
-	return remote_push(page, block, index, &taken);
+	word = remote_push(page, block, index, &taken);
+	fl_assert(!taken && remote_state(word) != REMOTE_FULL);
+	(void)word;
 }
 
 /* Whether a block misses a granule other than [first, end): only the first and
@@ -431,12 +435,12 @@ static bool gone_beside(
 		(to > end && next_granule(page, end, to, true) < to);
 }
 
-uint32_t fl_hole_end(struct heap *heap, struct page *page, uintptr_t base,
-	size_t size, bool refused, uint64_t *word)
+void fl_hole_end(struct heap *heap, struct page *page, uintptr_t base,
+	size_t size, bool refused)
 {
 	unsigned first = granules_of(base - page->base);
 	unsigned end = first + granules_of(size);
-	uint32_t from, to, n = 0;
+	uint32_t from, to;
 
 	if (!refused)
 		words_clear(page, page->chunk->populated, first, end);
@@ -448,9 +452,8 @@ uint32_t fl_hole_end(struct heap *heap, struct page *page, uintptr_t base,
 	words_clear(page, page->chunk->pending, first, end);
 	/* The page counts these blocks as used, so it does not go before the
 	 * last of them is free. */
-	for (; refused && from < to; from++, n++)
-		*word = block_return(heap, page, from);
-	return n;
+	for (; refused && from < to; from++)
+		block_return(heap, page, from);
 }
 
 /* Puts the resident ones of blocks [from, to), which were not, into the list,

@@ -35,10 +35,9 @@ size_t fl_hole_make(struct heap *heap, struct page *page, uint64_t only,
 	bool (*range)(void *arg, uintptr_t base, size_t size), void *arg);
 
 /* Ends what fl_hole_make() began, for one run: it is a hole, or (`refused`) it
- * is as before, and its blocks are freed as by another context.  Returns how
- * many blocks were freed; *word is the remote word after the last of them. */
-uint32_t fl_hole_end(struct heap *heap, struct page *page, uintptr_t base,
-	size_t size, bool refused, uint64_t *word);
+ * is as before, and its blocks are freed as by another context. */
+void fl_hole_end(struct heap *heap, struct page *page, uintptr_t base,
+	size_t size, bool refused);
 
 /*
  * Commits the first hole of the page, at most a block or 64 KiB of it, until

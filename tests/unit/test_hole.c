@@ -467,7 +467,6 @@ static void one_by_one(struct model *model)
 	for (n = 0; due > 0 && n < 1000; n++) {
 		struct op op = white_op(model->rig, 0);
 		struct fallow_range range;
-		uint64_t word = 0;
 		uint32_t used = page_used(page);
 
 		bytes = fl_hole_make(
@@ -485,7 +484,7 @@ static void one_by_one(struct model *model)
 		model->rig->sim.provider.decommit(
 			&model->rig->sim, &range, 1);
 		heap->counters.committed -= bytes;
-		fl_hole_end(heap, page, range.base, range.size, false, &word);
+		fl_hole_end(heap, page, range.base, range.size, false);
 		due -= bytes < due ? bytes : due;
 		white_check(model->rig);
 		if (test_failures() > 0)
@@ -508,7 +507,6 @@ static void test_hole_tail_fills_the_batch(void)
 	struct heap *heap = white_heap(rig);
 	struct op op = white_op(rig, 0);
 	struct fallow_range range;
-	uint64_t word = 0;
 
 	CHECK(fl_memory_populate(&op, page->base, SLICE_BYTES, false) &
 		FALLOW_COMMIT_DONE);
@@ -524,7 +522,7 @@ static void test_hole_tail_fills_the_batch(void)
 	CHECK(white_page(rig, (void *)page->base) == page);
 	rig->sim.provider.decommit(&rig->sim, &range, 1);
 	heap->counters.committed -= range.size;
-	fl_hole_end(heap, page, range.base, range.size, false, &word);
+	fl_hole_end(heap, page, range.base, range.size, false);
 	fallow_collect(&rig->heap);
 	CHECK_EQUAL(heap->counters.committed, 0);
 	white_end(rig);
