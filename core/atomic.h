@@ -12,6 +12,7 @@
 
 #define fl_load_relaxed(p) (*(p))
 #define fl_load_acquire(p) (*(p))
+#define fl_load_ordered(p) (*(p))
 #define fl_store_relaxed(p, v) ((void)(*(p) = (v)))
 #define fl_store_release(p, v) ((void)(*(p) = (v)))
 /* Replaces *expected by *p and returns false unless they were equal. */
@@ -27,6 +28,9 @@
 
 #define fl_load_relaxed(p) __atomic_load_n(p, __ATOMIC_RELAXED)
 #define fl_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
+/* Not before a compare-and-swap with release that comes before it, either: as
+ * both CPUs do it, which costs the load nothing. */
+#define fl_load_ordered(p) __atomic_load_n(p, __ATOMIC_SEQ_CST)
 #define fl_store_relaxed(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
 #define fl_store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define fl_cas_acq_rel(p, expected, v) \

@@ -94,18 +94,23 @@ static __attribute__((noinline)) void remote_tell(struct op *op,
 		fl_sweep_wanted(op->heap);
 }
 
-/* Whether the owner of a page is parked; without a look at the page where
- * nobody is. */
+/* Whether the page's owner looks at it as one that is parked does: not before
+ * somebody sweeps.  Asked when the block is there, or one that parks, and whoever
+ * sweeps it then, may come in between; ordered behind the push, which together
+ * with the locks that those take sees to it that one side knows of the other.
+ * Without a look at the page where nobody is parked. */
 static inline bool owner_parked(
 	const struct heap *heap, const struct page *page)
 {
 	uint32_t owner;
 
-	if (likely(fl_load_relaxed(&heap->parked_count) == 0))
+	if (likely(fl_load_ordered(&heap->parked_count) == 0))
 		return false;
 	owner = page_owner(page);
 	return owner < fl_load_relaxed(&heap->contexts) &&
-		fl_load_relaxed(&heap->parked[owner]) != 0;
+		(fl_load_relaxed(&heap->parked[owner]) != 0 ||
+			fl_load_relaxed(&heap->locals[owner]->parks_again) !=
+				0);
 }
 
 /* A block of a page that another context owns, or none, or this one while it is
@@ -115,14 +120,13 @@ static __attribute__((noinline)) void remote_free(
 {
 	uint32_t index =
 		page_place(page, (uint32_t)((uintptr_t)p - page->base));
-	bool parked = owner_parked(op->heap, page);
 	bool small = page->kind == PAGE_SMALL;
 	/* Behind the push the page may be another's. */
 	size_t size = page->block_size;
 	uint32_t worth = page->worth;
 	uint32_t count;
 	uint64_t word;
-	bool taken;
+	bool taken, parked;
 
 	if (unlikely(misuse_doubtful_holed(
 		    op->heap, page, (uintptr_t)p)) &&
@@ -137,6 +141,8 @@ static __attribute__((noinline)) void remote_free(
 	}
 	usage_freed(op->heap->usage, size);
 	count = remote_count_of(small, word);
+	/* If the page is another's by now, that one has the block. */
+	parked = owner_parked(op->heap, page);
 	/* As a rule the owner looks by itself, or has been told: the states from
 	 * OWNED to NOTIFIED. */
 	if (likely(!parked && word - remote_word(REMOTE_OWNED, 0) <

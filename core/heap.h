@@ -212,6 +212,9 @@ struct local {
 	/* The epoch in which the context last swept to the end, and that in
 	 * which its budget was spent on pages that it passed by, or 0. */
 	uint32_t swept, passed;
+	/* Sweeps of the context's own under way that have unparked it and will
+	 * park it again: changed under `lock`. */
+	uint32_t parks_again;
 	/* heap->request as it was last answered, and as it is being answered:
 	 * the same between two. */
 	uint32_t answered, answering;
@@ -402,7 +405,7 @@ struct heap {
 	struct extent *extents;
 	struct heap_counters counters;
 	struct region regions[FALLOW_REGIONS_MAX];
-	uint32_t parked_count; /* contexts that are parked, or about to be */
+	uint32_t parked_count; /* contexts that are parked; sweeps: parks_again */
 	/* Something has come to pass that fl_sweep_wanted() is for; whoever takes
 	 * the slow path next calls it. */
 	uint32_t roused;

@@ -440,8 +440,6 @@ static void parked_set(
 {
 	uint8_t before = fl_load_relaxed(&heap->parked[local->index]);
 
-	if (parked_open(parked))
-		heap_changed(heap);
 	/* Whoever parked it by its own means has to do so again. */
 	if (parked == PARKED_NOT && before >= PARKED_ANNOUNCED)
 		fl_store_relaxed(&heap->roused, 1);
@@ -461,7 +459,42 @@ void fl_local_park(struct heap *heap, struct local *local)
 	if (FALLOW_MODEL == FALLOW_MODEL_SINGLE)
 		return;
 	state = lock_take(&local->lock);
+	heap_changed(heap);
 	parked_set(heap, local, PARKED_ITSELF);
+	lock_leave(&local->lock, state);
+}
+
+bool fl_local_sweeps(struct heap *heap, struct local *local)
+{
+	struct fl_port_state state;
+	bool parked;
+
+	if (!heap_parked(heap, local->index))
+		return false;
+	state = lock_take(&local->lock);
+	parked = heap_parked(heap, local->index);
+	if (parked) {
+		/* First: at no moment others take it for one that runs. */
+		local->parks_again++;
+		fl_add_relaxed(&heap->parked_count, 1);
+		parked_set(heap, local, PARKED_NOT);
+	}
+	lock_leave(&local->lock, state);
+	return parked;
+}
+
+void fl_local_swept(struct heap *heap, struct local *local, bool again)
+{
+	struct fl_port_state state = lock_take(&local->lock);
+
+	/* No change: this sweep has seen what was there, and whoever added to
+	 * it meanwhile has said so. */
+	if (again)
+		parked_set(heap, local, PARKED_ITSELF);
+	else
+		heap_changed(heap);
+	local->parks_again--;
+	fl_add_relaxed(&heap->parked_count, (uint32_t)-1);
 	lock_leave(&local->lock, state);
 }
 
@@ -492,6 +525,8 @@ static uint8_t parked_change(struct heap *heap, struct local *local,
 	uint8_t parked = fl_load_relaxed(&heap->parked[local->index]);
 
 	if (parked == from) {
+		if (parked_open((uint8_t)to))
+			heap_changed(heap);
 		parked_set(heap, local, to);
 		parked = (uint8_t)to;
 	}

@@ -71,6 +71,15 @@ bool fl_local_wake(
  * if it is parked.  By the context. */
 void fl_local_park(struct heap *heap, struct local *local);
 
+/* The context is about to sweep: if it is parked, it is unparked, but what others
+ * free of its pages is told of as if it were not.  Returns whether it was.  By the
+ * context. */
+bool fl_local_sweeps(struct heap *heap, struct local *local);
+
+/* The end of that; it is parked again iff `again`: by itself.  The caller may be
+ * another by now. */
+void fl_local_swept(struct heap *heap, struct local *local, bool again);
+
 /* As fl_local_unpark(), unless somebody is working on the pages; returns
  * whether the context is not parked any more. */
 bool fl_local_unpark_try(struct heap *heap, struct local *local);

@@ -469,7 +469,7 @@ uint64_t fallow_sweep(struct fallow *fallow, size_t budget)
 	struct sweep sweep = { .op = &op, .budget = budget };
 	struct heap *heap;
 	uint64_t next = 1;
-	struct local *parked;
+	struct local *parked = NULL;
 	bool again;
 
 	if (!fl_op_begin(&op, fallow, 0, CALLER))
@@ -480,20 +480,23 @@ uint64_t fallow_sweep(struct fallow *fallow, size_t budget)
 		return 1;
 	}
 	fl_deferred_drain(&op);
-	parked = heap_parked(heap, op.local->index) ? op.local : NULL;
-	(void)fl_op_unpark(&op);
+	if (fl_local_sweeps(heap, op.local))
+		parked = op.local;
 	fl_epoch_sweep_begins(heap);
 	batch_begin(&sweep.batch);
 	fl_epoch_step(&sweep);
-	again = fl_load_relaxed(&op.local->swept) == sweep.epoch;
+	/* One that is parked has not run since it was swept: or it would have
+	 * been parked since, which is a change. */
+	again = parked == NULL &&
+		fl_load_relaxed(&op.local->swept) == sweep.epoch;
 	sweep.walk = op.local->passed != 0 && op.local->passed != sweep.epoch;
 	fl_sweep_all(&sweep, &heap->sweeping.at);
 	if (sweep.skipped && !sweep.later && !sweep_spent(&sweep))
 		sweep_skipped(&sweep);
 	next = sweep_next(&sweep, again);
 	/* A thread that has moved meanwhile knows nothing of this context. */
-	if (op.local == parked)
-		fl_local_park(heap, parked);
+	if (parked != NULL)
+		fl_local_swept(heap, parked, op.local == parked);
 	op_drop(&op);
 	return next;
 }

@@ -334,11 +334,125 @@ static void test_shootdown_is_not_wanted_masked(void)
 	fake_end(fake);
 }
 
+/* --------------------------------------------------------------- the end -- */
+
+#define END_CONTEXTS 4
+
+/* Any block of any context goes, or all but a few. */
+static void end_free(struct fake *fake, struct oracle *oracle)
+{
+	unsigned n = (unsigned)(test_random(&fake->random) % 3);
+
+	as(fake, (unsigned)(test_random(&fake->random) % fake->contexts));
+	oracle_shrink(oracle, n == 0 ? oracle->count / 20 : oracle->count / 2);
+}
+
+/* What contexts do before they idle for good. */
+static void end_settle(struct fake *fake)
+{
+	for (unsigned i = 0; i < fake->contexts; i++) {
+		unsigned n = (unsigned)(test_random(&fake->random) % 4);
+
+		if (n == 0)
+			fallow_park(as(fake, i));
+		else if (n == 1)
+			fallow_offline(as(fake, i));
+	}
+}
+
+/* The next of the idle loops, and how long until then; the first where none
+ * is due any more. */
+static unsigned end_next(const uint64_t *due, unsigned contexts)
+{
+	unsigned next = 0;
+
+	for (unsigned i = 1; i < contexts; i++)
+		if (due[i] < due[next])
+			next = i;
+	return next;
+}
+
+/* All idle loops, each when it is due, in small steps or large, until none is.
+ * Fails if there is no end. */
+static void end_idle(struct fake *fake, size_t budget)
+{
+	struct sim *sim = &fake->rig->sim;
+	uint64_t due[END_CONTEXTS] = { 0 };
+	unsigned next = 0, n = 0;
+
+	while (due[next] != UINT64_MAX && n++ < 20000) {
+		uint64_t ticks;
+
+		if (due[next] > sim->ticks)
+			sim->ticks = due[next];
+		ticks = fallow_sweep(as(fake, next), budget);
+		CHECK(ticks <= TICKS);
+		due[next] = ticks == 0 ? UINT64_MAX : sim->ticks + ticks;
+		/* Somebody is told: the first wakes up. */
+		if (sim->made[SIM_WANTED] > 0)
+			due[0] = sim->ticks + sim->wanted_ticks;
+		sim->made[SIM_WANTED] = 0;
+		next = end_next(due, fake->contexts);
+	}
+	CHECK(n < 20000);
+}
+
+/* When every idle loop has been told that nothing is left, nothing is: not by
+ * force either; and none of them wakes up any more. */
+static void end_run(struct fake *fake, unsigned round)
+{
+	struct oracle *oracle = &fake->rig->oracle;
+	size_t before;
+	uint64_t made;
+
+	for (unsigned i = 0; i < 700; i++) {
+		if (i % 7 == 0)
+			as(fake, i / 7 % fake->contexts);
+		oracle_step(oracle);
+	}
+	end_free(fake, oracle);
+	end_settle(fake);
+	end_idle(fake, round % 3 == 0 ? 5 : SIZE_MAX);
+	before = committed(fake);
+	made = calls(fake);
+	for (unsigned i = 0; i < fake->contexts; i++) {
+		fake->rig->sim.ticks += 100 * TICKS;
+		CHECK_EQUAL(fallow_sweep(as(fake, i), SIZE_MAX), 0);
+	}
+	CHECK_EQUAL(calls(fake), made);
+	CHECK_EQUAL(fake->rig->sim.made[SIM_WANTED], 0);
+	for (unsigned i = 0; i < fake->contexts; i++)
+		CHECK_EQUAL(fallow_reclaim(as(fake, i),
+				    FALLOW_RECLAIM_FLOOR), 0);
+	CHECK_EQUAL(committed(fake), before);
+}
+
+static void test_end_is_the_end(void)
+{
+	for (unsigned round = 0; round < 24 && test_failures() == 0; round++) {
+		struct fake *fake = begin(1 + round % END_CONTEXTS,
+			round % 2 == 0 ? MIB : FALLOW_FLOOR_NONE, TICKS);
+
+		fake->random += round;
+		fake->rig->sim.during = NULL;
+		fake->rig->oracle.random += round;
+		fake->rig->oracle.size_max = 400 * KIB;
+		fake->rig->oracle.volume = 12 * MIB;
+		for (unsigned i = 0; i < 3 && test_failures() == 0; i++)
+			end_run(fake, round);
+		if (test_failures() > 0)
+			test_printf("\n    round %u", round);
+		as(fake, 0);
+		fake_end(fake);
+	}
+}
+
 const struct test tests[] = {
 	{ "floor_outlives_its_context", test_floor_outlives_its_context },
 	{ "age_is_of_one_context", test_age_is_of_one_context },
 	{ "age_of_a_late_writer", test_age_of_a_late_writer },
 	{ "shootdown_is_not_wanted_masked",
 		test_shootdown_is_not_wanted_masked },
+	{ "end_is_the_end", test_end_is_the_end },
 	{ NULL, NULL },
 };

@@ -372,6 +372,94 @@ static void test_sweep_parks_again(void)
 	fake_end(fake);
 }
 
+/* Another context frees a parked one's blocks behind the sweep's back: those of
+ * [from, to), while memory is given back. */
+static struct {
+	void *blocks[64];
+	unsigned from, to;
+} behind;
+
+static void behind_free(struct sim *sim, enum sim_call call)
+{
+	struct fake *fake = sim->during_arg;
+
+	if (call != SIM_DECOMMIT || fake->nesting > 0)
+		return;
+	fake->nesting++;
+	for (; behind.from < behind.to; behind.from++)
+		free_as(fake, 1, behind.blocks[behind.from]);
+	fake->nesting--;
+}
+
+/* A parked context that sweeps is one that is parked for all others: what they
+ * free of its pages meanwhile, when it has already seen them, is not lost. */
+static void test_sweep_parked_is_told(void)
+{
+	struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+	unsigned i;
+
+	/* Two pages, all of them in use. */
+	for (i = 0; i < 64; i++)
+		behind.blocks[i] = alloc_as(fake, 0, 2 * KIB);
+	park_as(fake, 0);
+	for (i = 0; i < 4 && sweep_as(fake, 0) != 0; i++)
+		fake->rig->sim.ticks += TICKS;
+	for (i = 0; i < 8; i++)
+		free_as(fake, 1, behind.blocks[i]);
+	behind.from = i;
+	behind.to = 16;
+	fake->rig->sim.ticks += TICKS;
+	fake->rig->sim.during = behind_free;
+	CHECK(sweep_as(fake, 0) > 0);
+	fake->rig->sim.during = NULL;
+	CHECK_EQUAL(behind.from, behind.to);
+	for (i = 0; i < 4; i++) {
+		fake->rig->sim.ticks += TICKS;
+		if (sweep_as(fake, 0) == 0)
+			break;
+	}
+	CHECK(i < 4);
+	CHECK_EQUAL(committed(fake), (64 - 16) * 2 * KIB);
+	CHECK(inside(fake)->parked[0]);
+	CHECK_EQUAL(inside(fake)->parked_count, 1);
+	for (i = 16; i < 64; i++)
+		free_as(fake, 1, behind.blocks[i]);
+	fake_end(fake);
+}
+
+/* Two idle loops of parked contexts, each of which sweeps the other's pages as
+ * well: both come to the end, however few pages they look at in a call. */
+static void test_sweep_parked_both_end(void)
+{
+	struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+	struct sim *sim = &fake->rig->sim;
+	static void *blocks[2][20];
+	uint64_t due[2] = { 1, 1 };
+	unsigned n;
+
+	for (unsigned context = 0; context < 2; context++) {
+		for (unsigned i = 0; i < 20; i++)
+			blocks[context][i] =
+				alloc_as(fake, context, 40 * KIB + 3 * KIB * i);
+		park_as(fake, context);
+	}
+	for (n = 0; n < 500 && due[0] + due[1] > 0; n++) {
+		for (unsigned context = 0; context < 2; context++) {
+			test_port.entry_irqs_on = true;
+			test_port.context = context;
+			if (due[context] > 0)
+				due[context] = fallow_sweep(
+					&fake->rig->heap, 3);
+		}
+		sim->ticks += due[0] == 1 || due[1] == 1 ? 1 : TICKS;
+	}
+	CHECK(n < 500);
+	test_port.context = 0;
+	for (unsigned i = 0; i < 40; i++)
+		free_as(fake, i % 2, blocks[i % 2][i / 2]);
+	fake_end(fake);
+}
+
 /* Pages of the smallest blocks: how many of them were seen since the context was
  * left last, and the most of it. */
 #define TINY_PAGES 12
@@ -442,6 +530,8 @@ const struct test tests[] = {
 	{ "sweep_random_direct", test_sweep_random_direct },
 	{ "sweep_lets_others_in", test_sweep_lets_others_in },
 	{ "sweep_parks_again", test_sweep_parks_again },
+	{ "sweep_parked_is_told", test_sweep_parked_is_told },
+	{ "sweep_parked_both_end", test_sweep_parked_both_end },
 	{ "sweep_one_page_at_a_time", test_sweep_one_page_at_a_time },
 	{ NULL, NULL },
 };
