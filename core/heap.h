@@ -218,6 +218,7 @@ struct local {
 	/* heap->request as it was last answered, and as it is being answered:
 	 * the same between two. */
 	uint32_t answered, answering;
+	uint32_t pass_class; /* where such a walk over its pages goes on */
 	/* The latest sweep that took pages of its lists in turn, and the latest
 	 * that may miss some: see pass_missed(). */
 	uint32_t pass, moved;

@@ -184,6 +184,19 @@ static bool handed_range(void *arg, uintptr_t base, size_t size)
 	return ++*count < HANDED_RANGES;
 }
 
+/* Whether the page has nothing to hand over: it is as it was when it was walked
+ * last.  Of most pages that is all that is looked at, so that a request costs
+ * what it brings.  Of a page that the hold or the floor keeps it does not say
+ * so: there a walk takes less than there is. */
+static bool page_same(const struct page *page)
+{
+	/* If it is PAGE_DUE, they are not equal. */
+	return page->kind != PAGE_WHOLE &&
+		page_used(page) ==
+			(page->swept_used & ~(uint32_t)PAGE_SKIPPED) &&
+		(fl_load_relaxed(&page->remote) & REMOTE_BLOCKS) == 0;
+}
+
 /* Makes holes in a page, for others to give back; returns whether there was
  * something. */
 static bool page_hand(struct heap *heap, struct local *local, struct page *page)
@@ -193,11 +206,11 @@ static bool page_hand(struct heap *heap, struct local *local, struct page *page)
 	size_t bytes;
 	uint32_t used;
 
+	if (page_same(page))
+		return false;
 	fl_sweep_look(heap, local, page);
 	fl_local_settle(heap, local, page);
-	/* One that is as it was when it was walked has nothing. */
 	if (local->current[page->class] == page ||
-		!(page->swept_used & PAGE_DUE) ||
 		(page_holed(page) && fl_hole_pending(heap, page)) ||
 		(page->kind == PAGE_WHOLE &&
 			fl_load_relaxed(&heap->request_level) <

@@ -194,24 +194,36 @@ static struct page *list_next(struct local *local, struct page **head,
 	return page;
 }
 
+/* The same of one class: its current page first, then its lists. */
+static struct page *class_next(struct local *local, unsigned class,
+	uint32_t number, bool *missed)
+{
+	struct page *page = local->current[class];
+
+	if (page != &fl_page_none && !page_seen(page, number)) {
+		page->seen = number;
+		return page;
+	}
+	page = list_next(local, &local->queue[class], number, missed);
+	if (page == NULL)
+		page = list_next(local, &local->full[class], number, missed);
+	return page;
+}
+
+/* It goes on in the class of the last page: to look each time behind what was
+ * seen in all classes before that costs several times what a page does. */
 struct page *fl_sweep_local_next(
 	struct local *local, uint32_t number, bool *missed)
 {
-	unsigned class;
+	unsigned i;
 
-	for (class = 0; class < CLASS_COUNT; class++) {
-		struct page *page = local->current[class];
+	for (i = 0; i < CLASS_COUNT; i++) {
+		struct page *page = class_next(
+			local, local->pass_class, number, missed);
 
-		if (page != &fl_page_none && !page_seen(page, number)) {
-			page->seen = number;
-			return page;
-		}
-		page = list_next(local, &local->queue[class], number, missed);
-		if (page == NULL)
-			page = list_next(
-				local, &local->full[class], number, missed);
 		if (page != NULL)
 			return page;
+		local->pass_class = (local->pass_class + 1) % CLASS_COUNT;
 	}
 	return NULL;
 }

@@ -123,6 +123,128 @@ static void test_sweep_after_answer(void)
 	fake_end(fake);
 }
 
+/* A request that context 0 answers in full: slow paths of another size. */
+static void answer(struct fake *fake)
+{
+	struct heap *heap = inside(fake);
+
+	for (unsigned i = 0; i < 100 &&
+		heap->request != heap->locals[0]->answered; i++)
+		free_as(fake, 0, alloc_as(fake, 0, 2 * MIB));
+	CHECK_EQUAL(heap->locals[0]->answered, heap->request);
+}
+
+/* A page that is as it was costs the owner next to nothing: its free blocks,
+ * which are linked to nowhere here, are not looked at. */
+static void test_answer_passes_what_is_as_it_was(void)
+{
+	struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+	void *blocks[4][128];
+	struct block *link, *next;
+	struct page *page;
+	void *other;
+
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned n = 0; n < 128; n++)
+			blocks[i][n] = alloc_as(fake, 0, 512);
+	/* What the class allocates from. */
+	other = alloc_as(fake, 0, 512);
+	/* Every other block: no granule can go. */
+	for (unsigned n = 0; n < 128; n += 2)
+		free_as(fake, 0, blocks[0][n]);
+	reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR);
+	answer(fake);
+	page = map_find(inside(fake), (uintptr_t)blocks[0][0]);
+	CHECK(page->place == PLACE_QUEUE);
+	link = page->free;
+	next = link->next;
+	link->next = (struct block *)GRANULE_BYTES;
+	reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR);
+	answer(fake);
+	link->next = next;
+	/* One that is not, is. */
+	for (unsigned n = 1; n < 128; n += 2)
+		free_as(fake, 0, n < 120 ? blocks[0][n] : NULL);
+	reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR);
+	answer(fake);
+	/* With what the answer was made by. */
+	CHECK_EQUAL(reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR),
+		2 * MIB + 15 * GRANULE_BYTES);
+	for (unsigned n = 0; n < 4 * 128; n++)
+		if (n > 127 || (n > 119 && n % 2 == 1))
+			free_as(fake, 0, blocks[n / 128][n % 128]);
+	free_as(fake, 0, other);
+	fake_end(fake);
+}
+
+/* What the floor kept is as it was when the last sweep came by, and goes all the
+ * same when somebody asks for it. */
+static void test_answer_empties_the_floor(void)
+{
+	struct fake *fake = clock_begin(2, 4 * MIB);
+	void *blocks[9];
+
+	/* Not all of the page that is allocated from, which stays. */
+	for (unsigned i = 0; i < 9; i++)
+		blocks[i] = alloc_as(fake, 0, 300 * KIB);
+	for (unsigned i = 0; i < 3; i++)
+		free_as(fake, 0, blocks[i]);
+	for (unsigned i = 0; i < 4; i++) {
+		fake->rig->sim.ticks += TICKS;
+		sweep_as(fake, 0);
+	}
+	CHECK(committed(fake) >= 9 * 300 * KIB);
+	reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR);
+	answer(fake);
+	CHECK(reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR) >=
+		2 * MIB + 3 * 300 * KIB);
+	for (unsigned i = 3; i < 9; i++)
+		free_as(fake, 0, blocks[i]);
+	fake_end(fake);
+}
+
+/* The owner answers again while what it handed over is being given back. */
+static void *pending_blocks[2][64];
+
+static void pending_during(struct sim *sim, enum sim_call call)
+{
+	struct fake *fake = sim->during_arg;
+
+	if (call != SIM_DECOMMIT || fake->nesting > 0)
+		return;
+	fake->nesting++;
+	for (unsigned n = 32; n < 64; n++)
+		if (pending_blocks[0][n] != NULL) {
+			free_as(fake, 0, pending_blocks[0][n]);
+			pending_blocks[0][n] = NULL;
+		}
+	if (inside(fake)->handed == 0)
+		answer(fake);
+	fake->nesting--;
+}
+
+static void test_answer_leaves_what_is_pending(void)
+{
+	struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned n = 0; n < 32 * (2 - i); n++)
+			pending_blocks[i][n] = alloc_as(fake, 0, 1024);
+	for (unsigned n = 0; n < 32; n++)
+		free_as(fake, 0, pending_blocks[0][n]);
+	reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR);
+	answer(fake);
+	CHECK(inside(fake)->handed > 0);
+	fake->rig->sim.during = pending_during;
+	CHECK(reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR) > 0);
+	fake->rig->sim.during = NULL;
+	CHECK(pending_blocks[0][63] == NULL);
+	CHECK(fallow_check(&fake->rig->heap, NULL) == NULL);
+	for (unsigned n = 0; n < 32; n++)
+		free_as(fake, 0, pending_blocks[1][n]);
+	fake_end(fake);
+}
+
 /* Memory that another is giving back while a call finds none: so long until it
  * has come. */
 static struct {
@@ -221,6 +343,11 @@ const struct test tests[] = {
 	{ "reclaim_during_sweep", test_reclaim_during_sweep },
 	{ "sweep_after_reclaim", test_sweep_after_reclaim },
 	{ "sweep_after_answer", test_sweep_after_answer },
+	{ "answer_passes_what_is_as_it_was",
+		test_answer_passes_what_is_as_it_was },
+	{ "answer_empties_the_floor", test_answer_empties_the_floor },
+	{ "answer_leaves_what_is_pending",
+		test_answer_leaves_what_is_pending },
 	{ "reclaim_waits_for_others", test_reclaim_waits_for_others },
 	{ "reclaim_counts_batches", test_reclaim_counts_batches },
 	{ NULL, NULL },
