@@ -583,11 +583,19 @@ static uint32_t during_index;
 
 static void misuses_during(struct sim *sim, enum sim_call call)
 {
+	struct heap *heap = white_heap(during_model->rig);
+	uint32_t giving = heap->sweeping.giving;
+
 	sim->during = NULL;
 	CHECK_EQUAL(call, SIM_DECOMMIT);
-	CHECK(fl_hole_pending(white_heap(during_model->rig),
-		during_model->page));
+	CHECK(fl_hole_pending(heap, during_model->page));
+	/* The heap is looked at in the middle of the call: as if its granules
+	 * were handed over, and not on their way. */
+	handed_set(heap, during_model->page, true);
+	heap->sweeping.giving = 0;
 	misuses_check(during_model, during_index);
+	heap->sweeping.giving = giving;
+	handed_set(heap, during_model->page, false);
 	sim->during = misuses_during;
 }
 
