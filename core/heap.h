@@ -213,7 +213,7 @@ struct local {
 	 * which its budget was spent on pages that it passed by, or 0. */
 	uint32_t swept, passed;
 	/* Sweeps of the context's own under way that have unparked it and will
-	 * park it again: changed under `lock`. */
+	 * park it again: changed under `lock`, read by frees beside it. */
 	uint32_t parks_again;
 	/* heap->request as it was last answered, and as it is being answered:
 	 * the same between two. */

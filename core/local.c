@@ -475,7 +475,7 @@ bool fl_local_sweeps(struct heap *heap, struct local *local)
 	parked = heap_parked(heap, local->index);
 	if (parked) {
 		/* First: at no moment others take it for one that runs. */
-		local->parks_again++;
+		fl_store_relaxed(&local->parks_again, local->parks_again + 1);
 		fl_add_relaxed(&heap->parked_count, 1);
 		parked_set(heap, local, PARKED_NOT);
 	}
@@ -493,7 +493,7 @@ void fl_local_swept(struct heap *heap, struct local *local, bool again)
 		parked_set(heap, local, PARKED_ITSELF);
 	else
 		heap_changed(heap);
-	local->parks_again--;
+	fl_store_relaxed(&local->parks_again, local->parks_again - 1);
 	fl_add_relaxed(&heap->parked_count, (uint32_t)-1);
 	lock_leave(&local->lock, state);
 }
