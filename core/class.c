@@ -539,30 +539,48 @@ void fl_class_look(struct op *op, struct page *page)
 		(void)fl_class_drop(op->heap, op->local, page);
 }
 
-/* Looks at one page of the context's; releases it if it is empty. */
-static void page_trim(struct op *op, struct page *page)
+/* Looks at one page of the context's; releases it if it is empty.  Returns how
+ * many pages that counts for. */
+static unsigned page_trim(struct op *op, struct page *page)
 {
 	struct heap *heap = op->heap;
 	struct local *local = op->local;
 	struct fl_port_state state;
-	bool more = fl_page_fold(page, local) > 0;
+	uint32_t more = fl_page_fold(page, local);
+	unsigned n = 1 + more / FOLD_BLOCKS;
 
 	fl_local_account(heap, page);
 	pass_moved(heap, &local->moved);
 	fl_local_settle(heap, local, page);
-	if (more && page->place == PLACE_QUEUE)
+	/* One of them is enough, and two would hide from trim_next() what has
+	 * not been looked at. */
+	if (more > 0 && page->place == PLACE_QUEUE &&
+		local->queue[page->class]->looked != page->looked)
 		fl_local_front(heap, local, page);
 	/* One that is NOTIFIED is in a list of others' making. */
 	if (!page_empty(heap, page) ||
 		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED ||
 		!op_lock_heap(op, &state))
-		return;
+		return n;
 	fl_local_leave(local, page);
 	release_locked(heap, page);
 	lock_leave(&heap->lock, state);
+	return n;
 }
 
-/* Looks at queued pages of a class, at most `most` of them, each once for one
+/* The next queued page that this pass has not looked at: the first, or behind
+ * one that was put in front of it; NULL if there is none. */
+static struct page *trim_next(
+	const struct local *local, unsigned class, uint16_t pass)
+{
+	struct page *page = local->queue[class];
+
+	if (page != NULL && page->looked == pass)
+		page = page->next;
+	return page == NULL || page->looked == pass ? NULL : page;
+}
+
+/* Looks at queued pages of a class, about `most` of them, each once for one
  * pass; returns how many. */
 static unsigned queue_trim(
 	struct op *op, unsigned class, uint16_t pass, unsigned most)
@@ -571,13 +589,12 @@ static unsigned queue_trim(
 	struct page *page;
 	unsigned n = 0;
 
-	while (n < most && (page = local->queue[class]) != NULL &&
-		page->looked != pass) {
+	while (n < most &&
+		(page = trim_next(local, class, pass)) != NULL) {
 		page->looked = pass;
-		/* The next one comes to the front, this one to the end. */
-		local->queue[class] = page->next;
-		page_trim(op, page);
-		n++;
+		list_remove(&local->queue[class], page);
+		list_insert(&local->queue[class], page, true);
+		n += page_trim(op, page);
 	}
 	return n;
 }
@@ -594,12 +611,12 @@ bool fl_class_trim(struct op *op, uint16_t pass, unsigned most)
 		struct page *page = local->current[class];
 
 		n += queue_trim(op, class, pass, most - n);
-		if (n == most)
+		if (n >= most)
 			return true;
 		if (page != &fl_page_none && page->looked != pass) {
 			page->looked = pass;
-			page_trim(op, page);
-			if (++n == most)
+			n += page_trim(op, page);
+			if (n >= most)
 				return true;
 		}
 	}

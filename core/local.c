@@ -204,24 +204,27 @@ static void full_leave(
 }
 
 /* A page out of `notified`: the owner looks at it by itself again, and it is
- * queued if it is full no more. */
-static void notified_take(
+ * queued if it is full no more.  Returns how many blocks of others it had. */
+static uint32_t notified_take(
 	const struct heap *heap, struct local *local, struct page *page)
 {
+	uint32_t blocks;
+
 	remote_change(page, REMOTE_OWNED);
-	fl_page_fold(page, local);
+	blocks = fl_page_fold(page, local);
 	/* The owner's own frees may have queued it before the news came, and
 	 * its allocations may have filled it again. */
 	if (page->place != PLACE_FULL)
-		return;
+		return blocks;
 	if (page_used(page) < page->formed) {
 		pass_moved(heap, &local->moved);
 		full_leave(heap, local, page);
-		return;
+		return blocks;
 	}
 	list_remove(&local->full[page->class], page);
 	if (!full_insert(heap, local, page))
 		queue_insert(heap, local, page);
+	return blocks;
 }
 
 /* Takes the list of notified pages over, if there is one. */
@@ -252,7 +255,7 @@ bool fl_local_drain(const struct heap *heap, struct local *local)
 		/* Off the list it stays NOTIFIED until it is its turn, so
 		 * nobody links it again meanwhile. */
 		local->told = page->notified_next;
-		notified_take(heap, local, page);
+		i += notified_take(heap, local, page) / FOLD_BLOCKS;
 	}
 	return false;
 }

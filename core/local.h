@@ -6,6 +6,11 @@
 #include "hole.h"
 #include "list.h"
 
+/* Where up to 16 pages are looked at with the context held, so many blocks of
+ * others that one had count as one more: their list may be walked.  So no more are
+ * than two of the smallest pages have. */
+#define FOLD_BLOCKS (SLICE_BYTES / 16 / 16)
+
 #pragma GCC visibility push(hidden)
 
 /* Takes a page that the context owns out of its list. */

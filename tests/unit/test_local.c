@@ -582,6 +582,62 @@ static void test_local_drain_some(void)
 	rig_end_now(rig, true);
 }
 
+/* What is looked at before the context is let go; returns if there is more. */
+static bool trim_some(struct rig *rig)
+{
+	struct op op = white_op(rig, 0);
+	bool more = fl_class_trim(&op, 77, 16);
+
+	op_drop(&op);
+	return more;
+}
+
+/* Of pages with thousands of blocks to be taken in, fewer are: interrupts are
+ * masked for no longer. */
+static void test_local_drain_bounded(void)
+{
+	struct rig *rig = begin();
+	struct local *local = local_of(rig);
+	struct heap *heap = white_heap(rig);
+	unsigned class = size_class(16);
+	struct page *pages[6];
+	unsigned taken = 0;
+
+	for (unsigned i = 0; i < 6; i++) {
+		pages[i] = white_page_whole(rig, class);
+		fl_local_join(heap, local, pages[i]);
+		if (i > 0)
+			CHECK(fl_local_refill(heap, local, class) == pages[i]);
+		white_pop(pages[i], pages[i]->capacity);
+	}
+	/* The last one stays what its class allocates from. */
+	for (unsigned i = 0; i < 5; i++) {
+		CHECK_EQUAL(pages[i]->place, PLACE_FULL);
+		for (uint32_t n = 0; n < pages[i]->capacity * 3u / 4; n++)
+			(void)other_free(rig, pages[i], n);
+	}
+	CHECK(!fl_local_drain(heap, local));
+	for (unsigned i = 0; i < 5; i++)
+		taken += page_used(pages[i]) < pages[i]->formed;
+	CHECK_EQUAL(taken, 2);
+	while (!fl_local_drain(heap, local))
+		;
+	for (unsigned i = 0; i < 5; i++)
+		CHECK_EQUAL(page_free_count(pages[i]),
+			pages[i]->capacity * 3u / 4);
+	/* So are they by a context that looks at all of its pages. */
+	for (unsigned i = 0; i < 5; i++)
+		for (uint32_t n = 1; n < pages[i]->capacity / 4u; n++)
+			(void)other_free(rig, pages[i], pages[i]->capacity - n);
+	CHECK(trim_some(rig));
+	for (unsigned i = 0; i < 5; i++)
+		taken += pages[i]->remote << 8 == 0;
+	/* Not the ones of before, and of these sixteen by their blocks. */
+	CHECK_EQUAL(taken, 2 + 4);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 const struct test tests[] = {
 	{ "local_join", test_local_join },
 	{ "local_leave", test_local_leave },
@@ -601,5 +657,6 @@ const struct test tests[] = {
 	{ "local_notify_window_full", test_local_notify_window_full },
 	{ "local_notify_window_trim", test_local_notify_window_trim },
 	{ "local_drain_some", test_local_drain_some },
+	{ "local_drain_bounded", test_local_drain_bounded },
 	{ NULL, NULL },
 };
