@@ -625,6 +625,40 @@ static void test_reclaim_misses_none(void)
 	}
 }
 
+/* The pages that take longest to walk: of the smallest blocks, freed in no order,
+ * by the owner and by others, every other granule of it whole. */
+static void test_sweep_longest_walk(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
+	const uint32_t count = SLICE_BYTES / 16;
+	struct page *pages[9];
+	size_t before;
+
+	for (unsigned i = 0; i < 9; i++) {
+		void *block = fallow_alloc(&rig->heap, 16);
+
+		pages[i] = white_page(rig, block);
+		for (uint32_t n = 1; n < count; n++)
+			CHECK(white_page(rig, fallow_alloc(&rig->heap, 16)) ==
+				pages[i]);
+	}
+	before = committed(rig);
+	/* 1531 has no divisor with the count. */
+	for (uint32_t n = 0; n < 8 * count; n++) {
+		uint32_t index = n * 1531u % count;
+
+		if (index / (GRANULE_BYTES / 16) % 2 == 0 || index % 2 == 0)
+			white_free(rig, n % 3 == 0,
+				white_block(pages[n / count], index));
+	}
+	epochs(rig, 1);
+	CHECK_EQUAL(before - committed(rig),
+		8 * SLICE_GRANULES / 2 * GRANULE_BYTES);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 const struct test tests[] = {
 	{ "sweep_fresh", test_sweep_fresh },
 	{ "sweep_churn", test_sweep_churn },
@@ -646,6 +680,7 @@ const struct test tests[] = {
 	{ "sweep_full_page_serves", test_sweep_full_page_serves },
 	{ "sweep_abandoned", test_sweep_abandoned },
 	{ "sweep_then_no_memory", test_sweep_then_no_memory },
+	{ "sweep_longest_walk", test_sweep_longest_walk },
 	{ "reclaim_misses_none", test_reclaim_misses_none },
 	{ NULL, NULL },
 };
