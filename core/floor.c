@@ -319,6 +319,10 @@ bool fl_floor_current(struct sweep *sweep, const struct page *page)
 	return fits;
 }
 
+/* What it keeps is not counted again: between the decision and the moment in which
+ * contexts are stopped pieces were used, freed, taken and swept, each of which is
+ * as it should be, and changes the sum either way.  That it comes out right when
+ * it is decided the tests of the floor say. */
 const char *fl_floor_broken(const struct heap *heap)
 {
 	const struct sweeping *sweeping = &heap->sweeping;

@@ -625,6 +625,33 @@ static void test_reclaim_misses_none(void)
 	}
 }
 
+/* A sweep that may have missed a page for that does not say that nothing is
+ * left, and the next one has it. */
+static void test_sweep_misses_none(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
+	struct crowd crowd = crowd_begin(rig, 64 * 64);
+
+	for (size_t i = 0; i < 64 * 64; i++)
+		crowd_add(&crowd, KIB);
+	for (size_t i = crowd.count; i > 0; i--)
+		if (crowd_place(&crowd, i - 1) >= 32 * KIB ||
+			crowd_place(&crowd, i - 1) == 9 * KIB)
+			crowd_free(&crowd, i - 1);
+	front.rig = rig;
+	front.crowd = &crowd;
+	front.moved = 0;
+	rig->sim.ticks += TICKS;
+	rig->sim.during = front_queue;
+	CHECK(sweep(rig) > 0);
+	rig->sim.during = NULL;
+	CHECK(front.moved > 0);
+	(void)drain(rig, 10);
+	CHECK(committed(rig) <= crowd_bound(&crowd) + GRANULE_BYTES);
+	crowd_end(&crowd);
+}
+
 /* The pages that take longest to walk: of the smallest blocks, freed in no order,
  * by the owner and by others, every other granule of it whole. */
 static void test_sweep_longest_walk(void)
@@ -680,6 +707,7 @@ const struct test tests[] = {
 	{ "sweep_full_page_serves", test_sweep_full_page_serves },
 	{ "sweep_abandoned", test_sweep_abandoned },
 	{ "sweep_then_no_memory", test_sweep_then_no_memory },
+	{ "sweep_misses_none", test_sweep_misses_none },
 	{ "sweep_longest_walk", test_sweep_longest_walk },
 	{ "reclaim_misses_none", test_reclaim_misses_none },
 	{ NULL, NULL },
