@@ -304,7 +304,7 @@ bool fl_floor_current(struct sweep *sweep, const struct page *page)
 	uint32_t *left = sweep->level == LEVEL_SWEEP ? &sweeping->current_left
 						     : &sweep->current_left;
 	struct fl_port_state state;
-	bool fits;
+	bool fits, late;
 
 	if (sweep->level >= FALLOW_RECLAIM_FLOOR ||
 		page->place != PLACE_CURRENT || page->kind == PAGE_WHOLE ||
@@ -312,8 +312,11 @@ bool fl_floor_current(struct sweep *sweep, const struct page *page)
 		sweeping->floor_wanted == FALLOW_FLOOR_NONE)
 		return false;
 	state = lock_take(&heap->lock);
-	fits = page->committed <= *left;
-	if (fits)
+	/* A sweep that is late leaves it to that of the epoch which has begun
+	 * since: both would take its bytes. */
+	late = sweep->level == LEVEL_SWEEP && sweep->epoch != heap->epoch;
+	fits = late || page->committed <= *left;
+	if (fits && !late)
 		*left -= page->committed;
 	lock_leave(&heap->lock, state);
 	return fits;

@@ -427,6 +427,55 @@ static void test_sweep_parked_is_told(void)
 	fake_end(fake);
 }
 
+/* The next epoch begins, by another context, when the first pages have been
+ * looked at. */
+static struct {
+	struct fake *fake;
+	const struct page *page;
+	uint32_t number; /* of that sweep */
+	bool done;
+} late;
+
+static void late_step(void)
+{
+	if (late.done || test_port.depth > 0 ||
+		!page_seen(late.page, late.number))
+		return;
+	late.done = true;
+	late.fake->rig->sim.ticks += TICKS;
+	sweep_as(late.fake, 1);
+}
+
+/* What current pages keep of an epoch a sweep of the one before does not take. */
+static void test_sweep_late_takes_nothing(void)
+{
+	struct fake *fake = clock_begin(2, 4 * MIB);
+	static void *blocks[12 * 32];
+	void *current;
+
+	for (unsigned i = 0; i < 12 * 32; i++)
+		blocks[i] = alloc_as(fake, 0, 2 * KIB);
+	/* Of a larger class: the sweep comes to it when it has been left once. */
+	current = alloc_as(fake, 0, 4 * KIB);
+	late.fake = fake;
+	late.page = map_find(inside(fake), (uintptr_t)blocks[0]);
+	late.number = inside(fake)->sweeps + 1;
+	late.done = false;
+	test_port.step = late_step;
+	fake->rig->sim.ticks += TICKS;
+	sweep_as(fake, 0);
+	test_port.step = NULL;
+	CHECK(late.done);
+	/* Both current pages are this context's, which its next sweep counts. */
+	CHECK_EQUAL(inside(fake)->sweeping.current_left, MIB);
+	sweep_as(fake, 0);
+	CHECK(inside(fake)->sweeping.current_left < MIB);
+	for (unsigned i = 0; i < 12 * 32; i++)
+		free_as(fake, 0, blocks[i]);
+	free_as(fake, 0, current);
+	fake_end(fake);
+}
+
 /* Two idle loops of parked contexts, each of which sweeps the other's pages as
  * well: both come to the end, however few pages they look at in a call. */
 static void test_sweep_parked_both_end(void)
@@ -531,6 +580,7 @@ const struct test tests[] = {
 	{ "sweep_lets_others_in", test_sweep_lets_others_in },
 	{ "sweep_parks_again", test_sweep_parks_again },
 	{ "sweep_parked_is_told", test_sweep_parked_is_told },
+	{ "sweep_late_takes_nothing", test_sweep_late_takes_nothing },
 	{ "sweep_parked_both_end", test_sweep_parked_both_end },
 	{ "sweep_one_page_at_a_time", test_sweep_one_page_at_a_time },
 	{ NULL, NULL },
