@@ -6,9 +6,9 @@
  *
  * The hot path takes the first piece of the list for just this size, or else
  * cuts one off the area, which is any run of bytes that nobody has: a step of
- * the newest chunk, from `rest` on, or a free piece that is large enough.  No context is
- * entered, nothing is masked, no atomic is used: the arena has one user, and
- * the heap is asked for chunks and large blocks only.
+ * the newest chunk, from `rest` on, or a free piece that is large enough.  No
+ * context is entered, nothing is masked, no atomic is used: the arena has one
+ * user, and the heap is asked for chunks and large blocks only.
  *
  * A free takes its piece back into the area if it is what was cut off last,
  * and lists it if not.  A realloc gives what is too much, and moves only to
@@ -43,6 +43,15 @@ static inline void *block_in(
 static inline uintptr_t piece_of(const void *p)
 {
 	return (uintptr_t)p - BUMP_LEAD;
+}
+
+/* The same for a block that was nobody's; what is in it is no block's lead. */
+static inline void *block_new(
+	const struct bump *bump, uintptr_t piece, size_t size)
+{
+	if (FALLOW_BUMP_DEBUG)
+		fl_bump_fill((void *)piece, 0, bump_piece_size(size));
+	return block_in(bump, piece, size);
 }
 
 /* Whether a block is what its free says; debug builds look. */
@@ -110,7 +119,7 @@ static __attribute__((noinline)) void *alloc_other(struct bump *bump,
 			return NULL;
 		piece = area_cut(bump, bytes);
 	}
-	block = block_in(bump, piece, size);
+	block = block_new(bump, piece, size);
 	if (flags & FALLOW_ZERO)
 		memset(block, 0, size);
 	return block;
@@ -136,7 +145,7 @@ static inline __attribute__((always_inline)) void *alloc(struct bump *bump,
 		piece = area_cut(bump, bytes);
 	else
 		return alloc_other(bump, size, flags, caller);
-	block = block_in(bump, piece, size);
+	block = block_new(bump, piece, size);
 	if (flags & FALLOW_ZERO)
 		memset(block, 0, size);
 	return block;
@@ -160,7 +169,7 @@ static void *aligned_alone(
 		fl_bump_list(bump, span->base, piece - span->base);
 	if (end > piece + bytes)
 		fl_bump_list(bump, piece + bytes, end - (piece + bytes));
-	return block_in(bump, piece, size);
+	return block_new(bump, piece, size);
 }
 
 /* An aligned piece out of the area; what lies before it is listed. */
@@ -180,7 +189,7 @@ static void *aligned_cut(
 	bump->cur = piece + bytes;
 	if (piece > before)
 		fl_bump_list(bump, before, piece - before);
-	return block_in(bump, piece, size);
+	return block_new(bump, piece, size);
 }
 
 static void *alloc_aligned(struct bump *bump, size_t align, size_t size,
@@ -334,6 +343,8 @@ static __attribute__((noinline)) bool piece_resize(
 			!fl_bump_step(bump, new_bytes - old_bytes)))
 		return false;
 	bump->cur += new_bytes - old_bytes;
+	if (FALLOW_BUMP_DEBUG)
+		fl_bump_fill((void *)piece, old_bytes, new_bytes);
 	return true;
 }
 

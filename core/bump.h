@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What an arena is made of, for the files bump*.c: bump.c has the public calls
- * that allocate and free, bump_list.c the free blocks, bump_span.c what comes
- * from the heap, bump_scope.c what begins and ends, bump_check.c what is
- * verified.
+ * that allocate and free, bump_list.c the free blocks, bump_join.c what joins
+ * them, bump_span.c what comes from the heap, bump_scope.c what begins and
+ * ends, bump_check.c what is verified.
  *
  * A *piece* is what a block takes up: its size rounded to 16, and in a debug
  * build BUMP_LEAD bytes more in front.  Pieces are cut and listed to the byte,
@@ -24,6 +24,12 @@ struct bump_lead {
 	size_t size;
 	uintptr_t tag; /* lead_tag() of a block in use */
 };
+
+/* `asked` of a span's record, which is a large block's size: of a chunk in use,
+ * and of one that is kept without a block. */
+#define BUMP_CHUNK ((size_t)0)
+#define BUMP_SPARE SIZE_MAX
+_Static_assert(BUMP_SPARE > FALLOW_SIZE_MAX, "no large block is a spare");
 
 #define BUMP_LEAD (FALLOW_BUMP_DEBUG ? sizeof(struct bump_lead) : (size_t)0)
 _Static_assert(sizeof(struct bump_lead) == BUMP_ALIGN,
@@ -52,7 +58,7 @@ struct bump_piece {
 		/* The first of a list that an open scope has hidden: the first
 		 * of the next such list. */
 		struct bump_piece *aside;
-		size_t late; /* in mark->late: bytes */
+		size_t bytes; /* in mark->late, and while it is joined */
 	};
 	size_t size;
 };
@@ -62,8 +68,9 @@ _Static_assert(offsetof(struct bump_piece, size) == BUMP_ALIGN,
 /* An open scope. */
 struct bump_mark {
 	struct bump_mark *outer;
-	/* The area and the rest of its chunk, as they were. */
+	/* The area, the rest of its chunk, and the next join, as they were. */
 	uintptr_t cur, end, floor, rest, stop;
+	size_t join;
 	/* Lists that were there, and the first pieces of them. */
 	uint64_t filled[BUMP_WORDS];
 	struct bump_piece *aside;
@@ -98,6 +105,7 @@ struct bump {
 	size_t chunk_bytes, keep_bytes;
 	size_t held, kept; /* bytes of chunks in `spans`, in `spares` */
 	size_t most, most_before; /* the most `held`: this round, the last */
+	size_t join; /* what is used of `held` at the next join */
 	/* Of the call that is inside, set where the hot path ends.  As there is
 	 * one at a time they need not be on its stack, of which the heap's own
 	 * calls take what there is. */
@@ -134,6 +142,9 @@ uintptr_t fl_bump_fit_small(struct bump *bump, size_t size, size_t *found);
 
 /* Makes [base, end) the area; what is left of the old one is listed. */
 void fl_bump_area(struct bump *bump, uintptr_t base, uintptr_t end);
+
+/* Bytes that are listed. */
+size_t fl_bump_listed(const struct bump *bump);
 
 /* Makes the area one of `size` bytes or more by the next step of the rest;
  * returns false iff that is less. */
@@ -176,6 +187,12 @@ void fl_bump_spans_end(
 /* Gives spares to the heap until at most `keep` bytes are left. */
 void fl_bump_spares_trim(struct bump *bump, size_t keep);
 
+/* bump_join.c */
+
+/* Joins listed pieces that lie side by side, if it is time; returns whether it
+ * did. */
+bool fl_bump_join(struct bump *bump);
+
 /* bump_check.c */
 
 /* Whether `p` is a block of the arena and of this size, as far as that can be
@@ -190,6 +207,10 @@ __attribute__((cold)) void fl_bump_misuse(struct bump *bump,
 /* Debug builds: begins a call; false, and it has been reported, iff another is
  * inside. */
 bool fl_bump_enter(struct bump *bump, uintptr_t caller);
+
+/* Debug builds: fills what a block did not have before, so that nothing is in
+ * it that looks like another's lead. */
+void fl_bump_fill(void *p, size_t old_size, size_t size);
 
 /* Debug builds: notes the size in front of a block, or that it is free. */
 void fl_bump_lead_set(const struct bump *bump, void *p, size_t size);
@@ -248,6 +269,13 @@ static inline size_t bump_list_of(size_t size)
 	if (size >= BUMP_LARGE)
 		return BUMP_LISTS - 1;
 	return BUMP_SMALLS + (size - BUMP_SMALL_MAX) / BUMP_STEP;
+}
+
+/* Bytes of a piece that is in this list. */
+static inline size_t bump_listed_size(
+	const struct bump_piece *piece, size_t list)
+{
+	return list < BUMP_SMALLS ? (list + 1) * BUMP_ALIGN : piece->size;
 }
 
 /* Puts a small piece of the innermost scope into its list. */

@@ -5,7 +5,9 @@
  * A debug build keeps 16 bytes in front of each block: the size it was last
  * asked for with, and a tag made of its address, the heap's secret and whether
  * it is in use.  What was never written as a tag is no block's begin.  The tag
- * of a freed block lasts until its memory is used again.
+ * of a freed block lasts until its memory is used again or joined.  A rewind
+ * and a reset leave tags of blocks in use: while that memory is nobody's, it is
+ * told from where it lies, and a block is filled when it comes, which ends them.
  *
  * Of large blocks the record has the size too, so theirs are compared in every
  * build.
@@ -15,12 +17,16 @@
 #include "alloc.h"
 #include "grow.h"
 #include "misuse.h"
+#include "string.h"
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
 /* What no program writes by chance, and not what marks the heap's blocks. */
 #define TAG_USED ((uintptr_t)0x5ca1ab1e0ddba11u)
 #define TAG_FREE ((uintptr_t)0x0ddba115ca1ab1eu)
+
+/* What a block comes with that nobody has written to. */
+#define FILL 0xbd
 
 /* The tag in front of a block. */
 static uintptr_t lead_tag(const struct bump *bump, const void *p, bool used)
@@ -31,6 +37,12 @@ static uintptr_t lead_tag(const struct bump *bump, const void *p, bool used)
 static struct bump_lead *lead_of(const void *p)
 {
 	return (struct bump_lead *)((uintptr_t)p - sizeof(struct bump_lead));
+}
+
+void fl_bump_fill(void *p, size_t old_size, size_t size)
+{
+	if (size > old_size)
+		memset((char *)p + old_size, FILL, size - old_size);
 }
 
 void fl_bump_lead_set(const struct bump *bump, void *p, size_t size)
@@ -71,33 +83,75 @@ void fl_bump_misuse(struct bump *bump, enum fallow_misuse_kind kind,
 	report(bump, bump->caller, kind, p, block, block_size, given);
 }
 
-/* What a pointer is that should be a block of this size; 0 if it is, else the
- * kind of misuse.  *size becomes that of the block. */
-static unsigned judge(const struct bump *bump, const struct page *span,
+/* Whether an address is in [base, end). */
+static bool within(uintptr_t addr, uintptr_t base, uintptr_t end)
+{
+	return addr - base < end - base;
+}
+
+/* Whether an address is in a listed piece. */
+static bool listed(const struct bump *bump, uintptr_t addr)
+{
+	const struct bump_piece *piece;
+	size_t list;
+
+	for (list = 0; list < BUMP_LISTS; list++)
+		for (piece = bump->lists[list]; piece != NULL;
+			piece = piece->next)
+			if (addr - (uintptr_t)piece <
+				bump_listed_size(piece, list))
+				return true;
+	return false;
+}
+
+/* As judge(), for a pointer into a span of a build where leads are kept. */
+static unsigned lead_judge(const struct bump *bump, const struct page *span,
 	const void *p, size_t *size)
 {
 	uintptr_t at = (uintptr_t)p;
+	const struct bump_lead *lead = lead_of(p);
+
+	if (at % BUMP_ALIGN != 0 || at - span->base < sizeof(*lead))
+		return FALLOW_MISUSE_INTERIOR;
+	/* Where nothing is any more there is no block, whatever was left. */
+	if (within(at, bump->cur, bump->end) ||
+		within(at, bump->rest, bump->stop) ||
+		lead->tag == lead_tag(bump, p, false))
+		return FALLOW_MISUSE_DOUBLE_FREE;
+	/* A join takes the tags of what it joins. */
+	if (lead->tag != lead_tag(bump, p, true))
+		return listed(bump, at) ? FALLOW_MISUSE_DOUBLE_FREE
+					: FALLOW_MISUSE_INTERIOR;
+	/* What was left of a chunk in what is a large block now. */
+	if (span->asked != BUMP_CHUNK && span->asked != lead->size)
+		return FALLOW_MISUSE_INTERIOR;
+	*size = lead->size;
+	return 0;
+}
+
+/* What a pointer is that should be a block of the size it is said to have: the
+ * kind of misuse, or 0.  *size becomes that of the block if there is one. */
+static unsigned judge(const struct bump *bump, const struct page *span,
+	const void *p, size_t *size)
+{
 	size_t given = *size;
+	unsigned kind = 0;
 
 	*size = 0;
 	if (span == NULL)
 		return FALLOW_MISUSE_FOREIGN;
-	if (!FALLOW_BUMP_DEBUG) {
-		*size = span->asked;
-		if (span->asked != 0 && at != span->base)
-			return FALLOW_MISUSE_INTERIOR;
-		return given == span->asked ? 0 : FALLOW_MISUSE_WRONG_SIZE;
-	}
-	if (at % BUMP_ALIGN != 0 || at - span->base < sizeof(struct bump_lead))
-		return FALLOW_MISUSE_INTERIOR;
-	/* Behind the last block there is none, whatever is left there. */
-	if (at - bump->cur < bump->end - bump->cur ||
-		lead_of(p)->tag == lead_tag(bump, p, false))
+	if (span->asked == BUMP_SPARE)
 		return FALLOW_MISUSE_DOUBLE_FREE;
-	if (lead_of(p)->tag != lead_tag(bump, p, true))
-		return FALLOW_MISUSE_INTERIOR;
-	*size = lead_of(p)->size;
-	return given == *size ? 0 : FALLOW_MISUSE_WRONG_SIZE;
+	if (FALLOW_BUMP_DEBUG) {
+		kind = lead_judge(bump, span, p, size);
+	} else {
+		*size = span->asked;
+		if (*size != BUMP_CHUNK && (uintptr_t)p != span->base)
+			kind = FALLOW_MISUSE_INTERIOR;
+	}
+	if (kind == 0 && given != *size)
+		kind = FALLOW_MISUSE_WRONG_SIZE;
+	return kind;
 }
 
 bool fl_bump_verify(struct bump *bump, const void *p, size_t size)
@@ -127,18 +181,6 @@ bool fl_bump_enter(struct bump *bump, uintptr_t caller)
 	return false;
 }
 
-/* Bytes of a list's pieces. */
-static size_t list_bytes(const struct bump *bump, size_t list)
-{
-	const struct bump_piece *piece = bump->lists[list];
-	size_t bytes = 0;
-
-	for (; piece != NULL; piece = piece->next)
-		bytes += list < BUMP_SMALLS ? (list + 1) * BUMP_ALIGN
-					    : piece->size;
-	return bytes;
-}
-
 void fallow_bump_counts(
 	struct fallow_bump *arena, struct fallow_bump_counts *counts)
 {
@@ -147,17 +189,15 @@ void fallow_bump_counts(
 		.chunk_bytes = bump->chunk_bytes,
 		.chunks = bump->held,
 		.kept = bump->kept,
+		.listed = fl_bump_listed(bump),
 		.unused = bump->end - bump->cur + bump->stop - bump->rest,
 		.scopes = bump->scope == NULL ? 0 : bump->scope->depth,
 	};
 	const struct page *span;
-	size_t list;
 
 	for (span = bump->spans; span != NULL; span = span->next)
-		if (span->asked != 0)
+		if (span->asked != BUMP_CHUNK)
 			now.large += span->span_size;
-	for (list = 0; list < BUMP_LISTS; list++)
-		now.listed += list_bytes(bump, list);
 	grow_write(counts, &now, sizeof(now));
 }
 
@@ -184,7 +224,7 @@ static bool in_chunk(const struct bump *bump, uintptr_t base, size_t size)
 {
 	const struct page *span = fl_bump_span_of(bump, base);
 
-	return span != NULL && span->asked == 0 &&
+	return span != NULL && span->asked == BUMP_CHUNK &&
 		size <= span->span_size - (base - span->base);
 }
 
@@ -197,12 +237,12 @@ static void list_look(struct look *look, size_t list)
 		"a list that is not empty has its bit", (uintptr_t)piece);
 	for (; piece != NULL; piece = piece->next) {
 		uintptr_t at = (uintptr_t)piece;
-		size_t size = (list + 1) * BUMP_ALIGN;
+		size_t size = 0;
 
-		if (list >= BUMP_SMALLS && in_chunk(bump, at, sizeof(*piece)))
-			size = piece->size;
+		if (in_chunk(bump, at, BUMP_ALIGN))
+			size = bump_listed_size(piece, list);
 		if (!holds(look,
-			    size % BUMP_ALIGN == 0 &&
+			    size > 0 && size % BUMP_ALIGN == 0 &&
 				    bump_list_of(size) == list &&
 				    in_chunk(bump, at, size) &&
 				    (at + size <= bump->cur ||
@@ -231,7 +271,7 @@ static void spans_look(struct look *look)
 			    span->base))
 			return;
 		depth = page_used(span);
-		held += span->asked == 0 ? span->span_size : 0;
+		held += span->asked == BUMP_CHUNK ? span->span_size : 0;
 	}
 	for (span = bump->spares; span != NULL; span = span->next)
 		kept += span->span_size;

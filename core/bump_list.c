@@ -16,8 +16,8 @@
  * of it can vanish with that.  A piece that is older waits in its scope's
  * `late` until it can be listed again.
  *
- * What is not here: joining neighbours.  Nothing says that a neighbour is free;
- * what was cut off the area last goes back to it, and that is all.
+ * What is not here: joining neighbours (bump_join.c).  Nothing says that a
+ * neighbour is free; what was cut off the area last goes back to it at once.
  */
 #include "bump.h"
 
@@ -61,7 +61,7 @@ static void piece_late(struct bump_mark *mark, uintptr_t at, size_t size,
 
 	while (mark->outer != NULL && older(mark->outer, at, depth))
 		mark = mark->outer;
-	piece->late = size;
+	piece->bytes = size;
 	piece->next = mark->late;
 	mark->late = piece;
 }
@@ -174,6 +174,18 @@ uintptr_t fl_bump_fit_small(struct bump *bump, size_t size, size_t *found)
 	bump->lists[list] = piece->next;
 	*found = (list + 1) * BUMP_ALIGN;
 	return (uintptr_t)piece;
+}
+
+size_t fl_bump_listed(const struct bump *bump)
+{
+	const struct bump_piece *piece;
+	size_t bytes = 0, list;
+
+	for (list = 0; list < BUMP_LISTS; list++)
+		for (piece = bump->lists[list]; piece != NULL;
+			piece = piece->next)
+			bytes += bump_listed_size(piece, list);
+	return bytes;
 }
 
 void fl_bump_area(struct bump *bump, uintptr_t base, uintptr_t end)

@@ -138,27 +138,6 @@ static struct bump_mark *mark_of(struct fallow_bump_mark *mark)
 	return (struct bump_mark *)(void *)mark;
 }
 
-void fallow_bump_mark(struct fallow_bump *arena, struct fallow_bump_mark *at)
-{
-	struct bump *bump = bump_of(arena);
-	struct bump_mark *mark = mark_of(at);
-
-	if (!bump_enter(bump, CALLER))
-		return;
-	mark->outer = bump->scope;
-	mark->cur = bump->cur;
-	mark->end = bump->end;
-	mark->floor = bump->floor;
-	mark->rest = bump->rest;
-	mark->stop = bump->stop;
-	mark->late = NULL;
-	mark->depth = mark->outer == NULL ? 1 : mark->outer->depth + 1;
-	lists_hide(bump, mark);
-	bump->scope = mark;
-	bump->floor = bump->cur;
-	bump_leave(bump);
-}
-
 /* Whether the mark is that of an open scope. */
 static bool mark_open(const struct bump *bump, const struct bump_mark *mark)
 {
@@ -167,6 +146,34 @@ static bool mark_open(const struct bump *bump, const struct bump_mark *mark)
 	while (at != NULL && at != mark)
 		at = at->outer;
 	return at != NULL;
+}
+
+void fallow_bump_mark(struct fallow_bump *arena, struct fallow_bump_mark *at)
+{
+	struct bump *bump = bump_of(arena);
+	struct bump_mark *mark = mark_of(at);
+
+	if (!bump_enter(bump, CALLER))
+		return;
+	bump_call(bump, 0, CALLER);
+	if (FALLOW_BUMP_DEBUG && mark_open(bump, mark)) {
+		fl_bump_misuse(bump, FALLOW_MISUSE_BAD_MARK, at, NULL, 0, 0);
+		bump_leave(bump);
+		return;
+	}
+	mark->outer = bump->scope;
+	mark->cur = bump->cur;
+	mark->end = bump->end;
+	mark->floor = bump->floor;
+	mark->rest = bump->rest;
+	mark->stop = bump->stop;
+	mark->join = bump->join;
+	mark->late = NULL;
+	mark->depth = mark->outer == NULL ? 1 : mark->outer->depth + 1;
+	lists_hide(bump, mark);
+	bump->scope = mark;
+	bump->floor = bump->cur;
+	bump_leave(bump);
 }
 
 /* Ends the scopes from this one inwards. */
@@ -181,13 +188,14 @@ static void scope_end(struct bump *bump, struct bump_mark *mark)
 	bump->end = mark->end;
 	bump->floor = mark->floor;
 	bump->rest = mark->rest;
+	bump->join = mark->join;
 	bump->stop = mark->stop;
 	bump->scope = mark->outer;
 	while (late != NULL) {
 		struct bump_piece *piece = late;
 
 		late = piece->next;
-		fl_bump_drop(bump, (uintptr_t)piece, piece->late);
+		fl_bump_drop(bump, (uintptr_t)piece, piece->bytes);
 	}
 }
 
@@ -209,10 +217,10 @@ void fallow_bump_rewind(struct fallow_bump *arena, struct fallow_bump_mark *at)
 /* Frees everything; chunks stay up to `keep` bytes. */
 static void empty(struct bump *bump, size_t keep)
 {
-
 	bump->scope = NULL;
 	bump->cur = bump->end = bump->floor = 0;
 	bump->rest = bump->stop = 0;
+	bump->join = 0;
 	lists_drop(bump);
 	fl_bump_spares_trim(bump, keep);
 	fl_bump_spans_end(bump, 0, keep);
@@ -221,11 +229,11 @@ static void empty(struct bump *bump, size_t keep)
 void fallow_bump_reset(struct fallow_bump *arena)
 {
 	struct bump *bump = bump_of(arena);
-	size_t keep = bump->most > bump->most_before ? bump->most
-						     : bump->most_before;
+	size_t keep;
 
 	if (!bump_enter(bump, CALLER))
 		return;
+	keep = bump->most > bump->most_before ? bump->most : bump->most_before;
 	if (keep > bump->keep_bytes)
 		keep = bump->keep_bytes;
 	bump_call(bump, 0, CALLER);

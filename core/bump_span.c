@@ -5,10 +5,10 @@
  * Chunks, which pieces are cut from, and large blocks are both spans, so that
  * the slice map leads from any address in them to the record, and the record
  * says whose it is (`arena`), in which scope it came (`used`: the depth) and
- * what a large block was asked for (`asked`; 0 for a chunk).  Records link the
- * arena's spans too, the newest first; as a scope's spans are newer than those
- * around it, its end takes them from the front.  So a chunk needs no header and
- * a large block none either.
+ * what a large block was asked for, or that it is a chunk (`asked`).  Records
+ * link the arena's spans too, the newest first; as a scope's spans are newer
+ * than those around it, its end takes them from the front.  So a chunk needs no
+ * header and a large block none either.
  *
  * A span with an arena is nobody else's: fallow_free() of its begin is told
  * from a free of a block and reported.
@@ -42,7 +42,7 @@ static struct page *span_begin(struct bump *bump, uintptr_t base)
 	struct page *span = map_find(bump->heap, base);
 
 	span->arena = bump;
-	span->asked = 0;
+	span->asked = BUMP_CHUNK;
 	return span;
 }
 
@@ -95,7 +95,6 @@ static void span_give(struct bump *bump, struct page *span)
 
 void fl_bump_spares_trim(struct bump *bump, size_t keep)
 {
-
 	while (bump->kept > keep) {
 		struct page *span = bump->spares;
 
@@ -159,29 +158,41 @@ static struct page *spare_take(struct bump *bump, size_t size)
 
 		*link = span->next;
 		bump->kept -= span->span_size;
+		span->asked = BUMP_CHUNK;
 		return span;
 	}
 	return NULL;
 }
 
-bool fl_bump_refill(struct bump *bump, size_t size)
+/* Makes the area a listed piece of `size` bytes or more, by one of the ways to
+ * find it; returns false iff there is none. */
+static bool area_listed(struct bump *bump, size_t size,
+	uintptr_t (*fit)(struct bump *bump, size_t size, size_t *found))
 {
-	struct page *span;
 	size_t found;
-	uintptr_t base = fl_bump_fit(bump, size, &found);
+	uintptr_t base = fit(bump, size, &found);
 
-	if (base != 0) {
-		fl_bump_area(bump, base, base + found);
-		return true;
-	}
-	if (fl_bump_step(bump, size))
-		return true;
-	base = fl_bump_fit_small(bump, size, &found);
-	if (base != 0) {
-		fl_bump_area(bump, base, base + found);
-		return true;
-	}
-	span = spare_take(bump, size);
+	if (base == 0)
+		return false;
+	fl_bump_area(bump, base, base + found);
+	return true;
+}
+
+/* The same out of the pieces above BUMP_SMALL_MAX once they are joined, if it
+ * is time for that. */
+static bool area_joined(struct bump *bump, size_t size)
+{
+	return fl_bump_join(bump) &&
+		(bump->end - bump->cur >= size ||
+			area_listed(bump, size, fl_bump_fit));
+}
+
+/* Makes a chunk of `size` bytes or more the newest; returns false iff there is
+ * none. */
+static bool chunk_new(struct bump *bump, size_t size)
+{
+	struct page *span = spare_take(bump, size);
+
 	if (span == NULL) {
 		bump->request = (struct request){ bump->chunk_bytes,
 			BUMP_ALIGN, CLASS_NONE };
@@ -196,7 +207,20 @@ bool fl_bump_refill(struct bump *bump, size_t size)
 	fl_bump_area(bump, span->base, span->base);
 	bump->rest = span->base;
 	bump->stop = span->base + span->span_size;
-	return fl_bump_step(bump, size);
+	return true;
+}
+
+bool fl_bump_refill(struct bump *bump, size_t size)
+{
+	if (area_listed(bump, size, fl_bump_fit) || area_joined(bump, size) ||
+		fl_bump_step(bump, size) ||
+		area_listed(bump, size, fl_bump_fit_small))
+		return true;
+	if (chunk_new(bump, size))
+		return fl_bump_step(bump, size);
+	/* Sooner than it is time. */
+	bump->join = 0;
+	return area_joined(bump, size);
 }
 
 struct page *fl_bump_chunk(struct bump *bump, size_t align, size_t size)
@@ -240,7 +264,7 @@ bool fl_bump_span_resize(
 /* Puts a span, in no list any more, by as a chunk without a block. */
 static void span_spare(struct bump *bump, struct page *span)
 {
-	span->asked = 0;
+	span->asked = BUMP_SPARE;
 	span->next = bump->spares;
 	bump->spares = span;
 	bump->kept += span->span_size;
@@ -258,21 +282,20 @@ void fl_bump_large_free(struct bump *bump, struct page *span)
 
 void fl_bump_span_settle(struct bump *bump, struct page *span)
 {
-	span->asked = 0;
+	span->asked = BUMP_CHUNK;
 	held_add(bump, span->span_size);
 }
 
 void fl_bump_spans_end(
 	struct bump *bump, uint32_t depth, size_t keep)
 {
-
 	while (bump->spans != NULL && page_used(bump->spans) >= depth) {
 		struct page *span = bump->spans;
 
 		span_unlink(bump, span);
-		if (span->asked == 0)
+		if (span->asked == BUMP_CHUNK)
 			bump->held -= span->span_size;
-		if (span->asked == 0 && span->span_size <= keep &&
+		if (span->asked == BUMP_CHUNK && span->span_size <= keep &&
 			bump->kept <= keep - span->span_size)
 			span_spare(bump, span);
 		else

@@ -7,6 +7,7 @@
 
 #include "../../core/bump.c"
 #include "../../core/bump_check.c"
+#include "../../core/bump_join.c"
 #include "../../core/bump_list.c"
 #include "../../core/bump_scope.c"
 #include "../../core/bump_span.c"

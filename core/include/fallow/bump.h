@@ -15,12 +15,19 @@
  *   Sizes     The size that a free or a reallocation is told is the one that
  *             the block was last asked for with, to the byte.  A build with
  *             FALLOW_BUMP_DEBUG keeps it in 16 bytes before the block and
- *             reports FALLOW_MISUSE_WRONG_SIZE; others notice that of large
- *             blocks alone, and for the rest a wrong size corrupts the arena.
- *             A debug build (FALLOW_DEBUG) has it, unless it is told not to.
+ *             reports FALLOW_MISUSE_WRONG_SIZE; others notice it where the size
+ *             that they are told is a large one's, and else a wrong size
+ *             corrupts the arena.  A debug build (FALLOW_DEBUG) has it, unless
+ *             it is told not to.
+ *   Contents  A block comes with any, but for FALLOW_ZERO; one that is not large
+ *             is filled with 0xbd with FALLOW_BUMP_DEBUG.
  *   Contexts  Those of fallow_alloc(), for all calls but those that say
  *             otherwise.  Most neither enter a context nor call anybody.
- *   Time      As in fallow.h; a call that enters no provider is bounded.
+ *   Time      As in fallow.h, and an allocation or a reallocation without
+ *             FALLOW_NOWAIT joins free blocks that lie side by side, once in a
+ *             while and before it fails: proportional to the number of those
+ *             that are free.  All joins but those before a failure take no
+ *             more than in proportion to all calls.
  */
 #ifndef FALLOW_BUMP_H
 #define FALLOW_BUMP_H
@@ -71,8 +78,12 @@ enum fallow_status fallow_bump_init(struct fallow_bump *bump,
 	struct fallow *heap, const struct fallow_bump_settings *settings)
 	__attribute__((warn_unused_result));
 
-/* Gives everything back to the heap, blocks in use too; *bump is plain storage
- * again.  Time: proportional to its chunks and large blocks.  Calls: none. */
+/*
+ * Gives everything back to the heap, blocks in use too, and ends all scopes.
+ * The arena is as fallow_bump_init() left it: it can be used on, ended again, or
+ * be plain storage.
+ * Time: proportional to its chunks and large blocks.  Calls: none.
+ */
 void fallow_bump_fini(struct fallow_bump *bump);
 
 /*
@@ -119,8 +130,11 @@ char *fallow_bump_strdup(struct fallow_bump *bump, const char *text)
  * Frees a block of `size` bytes; NULL does nothing.  What was allocated last
  * is taken back as if it had never been; other blocks are used again by
  * allocations of the arena, but for large ones, which go to the heap.
- * Misuse: WRONG_SIZE, FOREIGN, INTERIOR of a size that is large; of all, and
- * DOUBLE_FREE, with FALLOW_BUMP_DEBUG.  Calls: none.
+ * Misuse, where `size` is a large block's, and with FALLOW_BUMP_DEBUG always:
+ * WRONG_SIZE; FOREIGN for what is not in the arena, as a large block that was
+ * freed; INTERIOR for what is no block's begin; DOUBLE_FREE for what was freed,
+ * or taken by a rewind or a reset, and is not in another block by now.
+ * Calls: none.
  */
 void fallow_bump_free(struct fallow_bump *bump, void *p, size_t size);
 
@@ -153,6 +167,8 @@ struct fallow_bump_mark {
  * that of one around it, or with a reset.  From now on no memory is used that
  * was freed before.  A block that was allocated before may still be freed, and
  * its memory is free when the scope has ended; it does not grow in place.
+ * The mark must not be that of a scope that is open.
+ * Misuse: BAD_MARK iff it is, with FALLOW_BUMP_DEBUG.
  * Time: proportional to the number of sizes of which there are free blocks, at
  * most 317.  Calls: none.
  */

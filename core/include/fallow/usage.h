@@ -41,10 +41,11 @@ struct fallow_usage {
 
 /*
  * From now on calls into the heap, or the arena, are counted in *usage, which
- * must stay until another is named; NULL counts no more.  Several may share
- * one. What was given before and is freed from now on makes `live` wrap: begin
- * before the first allocation. Returns: whether this build counts. Context:
- * boot, or task while nobody else is in the heap or the arena.
+ * must stay until another is named; NULL counts no more.  Several may share one.
+ * What was given before and is freed from now on makes `live` wrap: begin before
+ * the first allocation.
+ * Returns: whether this build counts.  Context: boot, or task while nobody else
+ * is in the heap or the arena.
  */
 bool fallow_usage_watch(struct fallow *heap, struct fallow_usage *usage);
 bool fallow_bump_usage(struct fallow_bump *bump, struct fallow_usage *usage);
