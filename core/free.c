@@ -240,6 +240,18 @@ void fl_free_nowait(struct op *op, void *p)
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
 
+/* What comes of a free by a thread that is no context.  The call has ended. */
+static __attribute__((noinline, cold)) void free_without(struct op *op, void *p)
+{
+	if (fl_load_relaxed(&op->heap->contexts) == 0) {
+		/* There is no region yet, so this is no block of one. */
+		op_rejoin(op);
+		fl_misuse(op, FALLOW_MISUSE_FOREIGN, (uintptr_t)p, NULL);
+	} else if (op->heap->attach != NULL) {
+		fl_deferred_free(op->heap, p, op->caller);
+	}
+}
+
 /* A free that the hot path could not do, inside the context. */
 static __attribute__((noinline)) void free_other(struct heap *heap, void *p,
 	uintptr_t caller, struct fl_port_state state)
@@ -254,8 +266,8 @@ static __attribute__((noinline)) void free_other(struct heap *heap, void *p,
 	if (likely(op.local != NULL && op.local->calling == 0) ||
 		fl_op_legal(&op))
 		fl_free(&op, p);
-	else if (op.local == NULL && heap->attach != NULL)
-		fl_deferred_free(heap, p, caller);
+	else if (op.local == NULL)
+		free_without(&op, p);
 }
 
 /* The hot path has brought `used` down to `wake`, and it takes more than an
@@ -389,8 +401,8 @@ void fallow_free_sized(struct fallow *heap, void *p, size_t size)
 	if (p == NULL)
 		return;
 	if (!fl_op_begin(&op, heap, 0, CALLER)) {
-		if (op.local == NULL && op.heap->attach != NULL)
-			fl_deferred_free(op.heap, p, op.caller);
+		if (op.local == NULL)
+			free_without(&op, p);
 		return;
 	}
 	op.given_size = size;

@@ -172,11 +172,37 @@ static void test_contexts_without(void)
 	rig_end(rig);
 }
 
+static unsigned told;
+
+static void tell(void *ctx, const struct fallow_misuse *report)
+{
+	(void)ctx;
+	CHECK_EQUAL(report->kind, FALLOW_MISUSE_FOREIGN);
+	CHECK_EQUAL(report->address, (uintptr_t)&told);
+	told++;
+}
+
+/* A heap that is not made has no block: what is freed there is foreign, which
+ * whoever it knows of is told. */
+static void test_contexts_none(void)
+{
+	static struct fallow none;
+
+	heap_of(&none)->misuse = tell;
+	fallow_free(&none, NULL);
+	CHECK(fallow_alloc(&none, 100) == NULL);
+	CHECK_EQUAL(told, 0);
+	fallow_free(&none, &told);
+	fallow_free_sized(&none, &told, sizeof(told));
+	CHECK_EQUAL(told, 2);
+}
+
 const struct test tests[] = {
 	{ "contexts_later", test_contexts_later },
 	{ "contexts_refused", test_contexts_refused },
 	{ "contexts_bad", test_contexts_bad },
 	{ "contexts_attach", test_contexts_attach },
 	{ "contexts_without", test_contexts_without },
+	{ "contexts_none", test_contexts_none },
 	{ NULL, NULL },
 };
