@@ -4,13 +4,14 @@
  *
  * The first call may come from anywhere: from the dynamic linker before any
  * constructor has run, from a constructor of a library, from a thread.  Until
- * the heap is made it is all zeroes, in which every call finds no context and
- * returns NULL; so the C names need no test for it on their hot paths, only
- * where they would report failure anyway (board_again()).  Whoever comes first
- * makes it, others wait; nothing of what making it calls allocates.
+ * the heap is made every call finds no context in it and returns NULL, or says
+ * that a pointer is foreign; so the C names need no test for it on their hot
+ * paths, only where they would fail anyway (board_again(), early_misuse()).
+ * Whoever comes first makes it, others wait; nothing of what making it calls
+ * allocates.
  *
  * The window is as many addresses as can be had, halved until the kernel
- * agrees.  Where addresses are rationed (RLIMIT_AS) it leaves a quarter of what
+ * agrees, or refuses the least that is of use.  Where addresses are rationed (RLIMIT_AS) it leaves a quarter of what
  * there is to thread stacks and files.  Where memory is rationed or promised
  * (RLIMIT_DATA, overcommit_memory=2) it is not accessible as a whole, or all of
  * it would count: then each commit asks the kernel.
@@ -29,8 +30,10 @@
 #include <unistd.h>
 
 #include "arch.h"
+#include "heap.h"
 #include "linux/mmap.h"
 #include "linux/text.h"
+#include "misuse.h"
 
 #define CHUNK ((size_t)2 << 20)
 /* Addresses are free, tables for them too until they are used; what limits the
@@ -43,7 +46,15 @@
 /* A sweep leaves a floor: there is a use for one from twice that on. */
 #define SWEEP_FROM_FLOORS 2
 
-struct fallow board_heap;
+static void early_misuse(void *ctx, const struct fallow_misuse *report);
+
+/* Without a context, which every call asks for first; all that it knows before
+ * it is made is whom to tell of a free, which can be of no block of its own. */
+static union {
+	struct heap heap;
+	struct fallow fallow;
+} early = { .heap = { .misuse = early_misuse } };
+extern struct fallow board_heap __attribute__((alias("early")));
 struct board_settings board_settings;
 _Thread_local struct board_thread board_thread = {
 	.context = BOARD_NO_CONTEXT,
@@ -130,14 +141,15 @@ static bool window_make(void)
 		.commit_most = memory,
 	};
 
-	while (config.window_size >= WINDOW_LEAST) {
-		if (board_mmap_init(&provider, &config) == FALLOW_OK) {
-			large_advise();
-			return true;
-		}
+	while (board_mmap_init(&provider, &config) != FALLOW_OK) {
+		if (config.window_size <= WINDOW_LEAST)
+			return false;
 		config.window_size = config.window_size / 2 & ~(CHUNK - 1);
+		if (config.window_size < WINDOW_LEAST)
+			config.window_size = WINDOW_LEAST;
 	}
-	return false;
+	large_advise();
+	return true;
 }
 
 /* Any number that others cannot know: the kernel gives each process 16 bytes. */
@@ -231,6 +243,23 @@ static bool all_make(void)
 	board_fork_begin();
 	board_report_begin();
 	return true;
+}
+
+/* The misuse hook until there is a heap: makes it, and says it again by the
+ * settings, which are known then. */
+static void early_misuse(void *ctx, const struct fallow_misuse *report)
+{
+	struct op op = {
+		.heap = heap_of(&board_heap),
+		.caller = report->caller,
+	};
+
+	if (!board_heap_make()) {
+		board_misuse(ctx, report);
+		return;
+	}
+	op_rejoin(&op);
+	fl_misuse(&op, report->kind, report->address, NULL);
 }
 
 bool board_heap_make(void)

@@ -12,7 +12,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* All zero until it is made, which every call of fallow_...() can take. */
+/* Without contexts until it is made, which every call of fallow_...() can
+ * take. */
 extern struct fallow board_heap;
 extern struct board_settings board_settings;
 

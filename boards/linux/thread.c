@@ -17,8 +17,9 @@
  *
  * Others' threads are parked from here, for the sweeper and around a fork: see
  * sweeper.c and fork.c.  It takes a barrier in every thread, by the kernel's
- * membarrier(), so that no thread needs one of its own; where the kernel has
- * none, no thread is parked by others.
+ * membarrier(), so that no thread needs one of its own.  Where that is refused
+ * (an old kernel, a sandbox) the sweeper parks no thread, and a fork visits
+ * every CPU instead: slow, but a child must not wait for a lock for ever.
  *
  * `lock` protects the table of threads and `guest` the shared context; they are
  * taken in this order, outside of the heap's calls.
@@ -34,16 +35,21 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "heap.h"
 
 #define WORD_BITS 64
 #define ROUNDS (_POSIX_THREAD_DESTRUCTOR_ITERATIONS - 1)
-/* How often the CPU is given away for a thread to come out of a call. */
-#define STOP_TRIES 20000
-/* The same for a call that extends the heap's tables. */
-#define GROW_TRIES 1000
+/* How often the CPU is given away for a thread to come out of a call, and then
+ * a millisecond: on a busy machine it may not run for many.  After ten seconds
+ * it is taken to stand there for good. */
+#define YIELDS 1000
+#define STOP_TRIES (YIELDS + 10000)
+/* The same for a call that extends the heap's tables, fewer for all that is
+ * waited for in each. */
+#define GROW_TRIES (YIELDS + 1000)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t guest = PTHREAD_MUTEX_INITIALIZER;
@@ -172,6 +178,36 @@ bool board_barrier(void)
 		MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
+/* Runs on every CPU that a thread of this process can be on: whichever was
+ * there has been switched from meanwhile, and the switch is a barrier. */
+static void cpus_visit(void)
+{
+	cpu_set_t before, all, one;
+	int cpu;
+
+	if (sched_getaffinity(0, sizeof(before), &before) != 0)
+		return;
+	memset(&all, 0xff, sizeof(all));
+	/* The kernel takes away what is not there, or not for us. */
+	if (sched_setaffinity(0, sizeof(all), &all) == 0 &&
+		sched_getaffinity(0, sizeof(all), &all) == 0)
+		for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+			if (!CPU_ISSET(cpu, &all))
+				continue;
+			CPU_ZERO(&one);
+			CPU_SET(cpu, &one);
+			(void)sched_setaffinity(0, sizeof(one), &one);
+		}
+	(void)sched_setaffinity(0, sizeof(before), &before);
+}
+
+/* The same by whatever means there are, for a fork. */
+static void barrier_surely(void)
+{
+	if (!board_barrier())
+		cpus_visit();
+}
+
 /* Whether the thread is outside of the heap.  Behind a barrier. */
 static bool is_outside(const struct board_thread *thread)
 {
@@ -242,13 +278,25 @@ static bool stands_still(const struct board_thread *thread)
 		__atomic_load_n(&thread->locks, __ATOMIC_ACQUIRE) == 0;
 }
 
+/* Lets others run, in the next of so many tries. */
+static void try_wait(unsigned tried)
+{
+	struct timespec millisecond = { .tv_nsec = 1000000 };
+
+	if (tried < YIELDS)
+		sched_yield();
+	else
+		/* Not the library's: a thread could be cancelled in it. */
+		(void)syscall(SYS_nanosleep, &millisecond, NULL);
+}
+
 /* The threads that were seen to stand still, in the last stop. */
 static bool still[BOARD_CONTEXTS];
 
 /* Waits for every other thread; returns whether all stand still. */
 static bool threads_wait(void)
 {
-	unsigned tries = STOP_TRIES;
+	unsigned tried = 0;
 	bool all = true;
 	unsigned i;
 
@@ -256,10 +304,9 @@ static bool threads_wait(void)
 		still[i] = false;
 		if (threads[i] == NULL || threads[i] == &board_thread)
 			continue;
-		while (!(still[i] = stands_still(threads[i])) && tries > 0) {
-			sched_yield();
-			tries--;
-		}
+		while (!(still[i] = stands_still(threads[i])) &&
+			tried < STOP_TRIES)
+			try_wait(tried++);
 		all = all && still[i];
 	}
 	return all;
@@ -272,11 +319,11 @@ static void stop_once(void)
 
 	__atomic_store_n(&board_gate_shut, 1, __ATOMIC_RELAXED);
 	/* Whoever goes to a lock from here on sees the gate. */
-	(void)board_barrier();
+	barrier_surely();
 	for (i = 0; i < threads_end; i++)
 		if (threads[i] != NULL && threads[i] != &board_thread)
 			fallow_park_context(&board_heap, i);
-	(void)board_barrier();
+	barrier_surely();
 	(void)threads_wait();
 }
 
@@ -302,7 +349,7 @@ static bool others_there(void)
 void board_threads_stop(void)
 {
 	struct heap *heap = heap_of(&board_heap);
-	unsigned tries = GROW_TRIES;
+	unsigned tried = 0;
 
 	/* This thread is let through the gate. */
 	board_thread.locks++;
@@ -311,9 +358,9 @@ void board_threads_stop(void)
 	stop_once();
 	/* A call that extends the tables stands at the gate: the child would
 	 * wait for it. */
-	while (fl_load_relaxed(&heap->growing) && tries-- > 0) {
+	while (fl_load_relaxed(&heap->growing) && tried < GROW_TRIES) {
 		gate_open();
-		sched_yield();
+		try_wait(tried++);
 		stop_once();
 	}
 }

@@ -11,7 +11,7 @@
 PRELOAD_NAMES := $(basename $(notdir $(sort \
 	$(wildcard tests/preload/*.c tests/preload/*.cc))))
 PRELOAD_PROGRAMS := $(addprefix $(BUILD)/linux/tests/preload/, \
-	$(PRELOAD_NAMES) culprit)
+	$(PRELOAD_NAMES) culprit culprit-linked)
 PRELOAD_SUPPORT := $(addprefix $(BUILD)/linux/tests/preload/,test.o host_main.o)
 PRELOAD_FLAGS := -g -O1 -pthread -Wall -Wextra -Werror -iquote tests/support \
 	-MMD -MP -fno-builtin-malloc
@@ -27,6 +27,13 @@ $(BUILD)/linux/tests/preload/culprit: tests/preload/culprit/culprit.c | deps
 	@mkdir -p $(@D)
 	$(call say,CC,$< (preload))$(HOST_CC) -std=c11 $(PRELOAD_FLAGS) \
 		-MF $@.d -o $@ $<
+# The same with the library linked: what a program has that takes no LD_PRELOAD.
+$(BUILD)/linux/tests/preload/culprit-linked: \
+		$(BUILD)/linux/tests/preload/culprit $(PRELOAD)
+	$(call say,LD,$@)$(HOST_CC) -std=c11 $(PRELOAD_FLAGS) -MF $@.d -MT $@ \
+		-o $@ tests/preload/culprit/culprit.c \
+		-Wl,--no-as-needed -L$(dir $(PRELOAD)) -l:$(notdir $(PRELOAD)) \
+		-Wl,-rpath,$(abspath $(dir $(PRELOAD)))
 $(BUILD)/linux/tests/preload/%: tests/preload/%.cc $(PRELOAD_SUPPORT)
 	$(call say,CXX,$< (preload))$(HOST_CXX) -std=c++17 $(PRELOAD_FLAGS) \
 		-MF $@.d -o $@ $< $(PRELOAD_SUPPORT)

@@ -7,14 +7,30 @@
 #define _DEFAULT_SOURCE /* usleep() */
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define STORMS 3
+#define FORKS 40
+/* A child that hangs is told so, on a machine that is busy too. */
+#define HANGS_S 60
+#define LINGERS_US 60000
+/* The exit status where the system does not have what it takes. */
+#define NOT_HERE 77
 
 /* glibc's own allocator, by the name that it still has: what a library brings
  * along that was linked with an allocator of its own. */
@@ -27,11 +43,24 @@ static void *opaque(void *p)
 	return p;
 }
 
+/* The first call of all is a free, of what is no block of anybody's. */
+static void early(void)
+{
+	static char nothing[64];
+
+	errno = 0;
+	free(opaque(nothing + 16));
+	free(NULL);
+	free(opaque(nothing + 32));
+	if (errno != 0)
+		puts("free() has set errno");
+	if (malloc_usable_size(NULL) != 0)
+		puts("there is room in nothing");
+}
+
 /* Another allocator's blocks are freed, and one is grown. */
 static void foreign(void)
 {
-	/* There is no heap before the first allocation. */
-	free(opaque(malloc(1)));
 	for (int i = 0; i < 1000; i++)
 		free(opaque(__libc_malloc(100)));
 	errno = 0;
@@ -133,6 +162,86 @@ static void limited(void)
 	}
 }
 
+static bool over;
+
+/* Has the heap's locks at most times: spans, and pages that come and go. */
+static void *storm(void *arg)
+{
+	void *blocks[64] = { 0 };
+	size_t i;
+
+	for (i = (size_t)arg; !__atomic_load_n(&over, __ATOMIC_RELAXED); i++) {
+		free(blocks[i % 64]);
+		blocks[i % 64] = malloc(i * 7919 % 1200000);
+	}
+	for (i = 0; i < 64; i++)
+		free(blocks[i]);
+	return NULL;
+}
+
+/* A thread that is not running, wherever it is: as on a busy machine. */
+static void linger(int number)
+{
+	int before = errno;
+
+	(void)number;
+	usleep(LINGERS_US);
+	errno = before;
+}
+
+/* Children of a program with threads allocate, in every size. */
+static void forks(void)
+{
+	pthread_t threads[STORMS];
+	int i, status = 0;
+
+	signal(SIGUSR1, linger);
+	for (i = 0; i < STORMS; i++)
+		if (pthread_create(&threads[i], NULL, storm,
+			    (void *)(uintptr_t)i) != 0)
+			exit(1);
+	for (i = 0; i < FORKS && status == 0; i++) {
+		pid_t child;
+
+		pthread_kill(threads[i % STORMS], SIGUSR1);
+		child = fork();
+		if (child == 0) {
+			alarm(HANGS_S);
+			for (size_t size = 1; size < 4000000; size *= 2)
+				free(opaque(malloc(size)));
+			_exit(0);
+		}
+		if (child < 0 || waitpid(child, &status, 0) != child)
+			status = -1;
+	}
+	if (status != 0)
+		printf("child %d: status %d\n", i, status);
+	__atomic_store_n(&over, true, __ATOMIC_RELAXED);
+	for (i = 0; i < STORMS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* Becomes the program that does `what` where membarrier() is refused, as by the
+ * sandbox of a container. */
+static void sandboxed(char *program, char *what)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog all = { sizeof(filter) / sizeof(filter[0]), filter };
+	char *arguments[] = { program, what, NULL };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) != 0)
+		exit(NOT_HERE);
+	execv(program, arguments);
+	exit(1);
+}
+
 /* Prints which advice on large mappings the heap's memory has. */
 static void large(void)
 {
@@ -166,7 +275,17 @@ int main(int argc, char **argv)
 		limited();
 	else if (strcmp(what, "large") == 0)
 		large();
+	else if (strcmp(what, "early") == 0)
+		early();
+	else if (strcmp(what, "forks") == 0)
+		forks();
+	else if (strcmp(what, "sandboxed") == 0)
+		sandboxed(argv[0], "forks");
 	else if (strcmp(what, "nothing") == 0)
+		free(opaque(malloc(1000)));
+	else if (strcmp(what, "secure") == 0 && getauxval(AT_SECURE) == 0)
+		return NOT_HERE;
+	else if (strcmp(what, "secure") == 0)
 		free(opaque(malloc(1000)));
 	else
 		return 2;
