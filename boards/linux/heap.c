@@ -11,16 +11,18 @@
  * allocates.
  *
  * The window is as many addresses as can be had, halved until the kernel
- * agrees, or refuses the least that is of use.  Where addresses are rationed (RLIMIT_AS) it leaves a quarter of what
- * there is to thread stacks and files.  Where memory is rationed or promised
- * (RLIMIT_DATA, overcommit_memory=2) it is not accessible as a whole, or all of
- * it would count: then each commit asks the kernel.
+ * agrees, or refuses the least that is of use.  Where addresses are rationed
+ * (RLIMIT_AS) it leaves a quarter of what there is to thread stacks and files.
+ * Where memory is rationed or promised (RLIMIT_DATA, overcommit_memory=2) it is
+ * not accessible as a whole, or all of it would count: then each commit asks
+ * the kernel.
  */
 #define _GNU_SOURCE /* RLIMIT_..., sysinfo() */
 
 #include "linux/preload.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
@@ -269,7 +271,12 @@ bool board_heap_make(void)
 	if (seen == MADE_NOT &&
 		__atomic_compare_exchange_n(&made, &seen, MADE_NOW, false,
 			__ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE)) {
+		int cancel;
+
+		/* It opens files, and others wait for it. */
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 		seen = all_make() ? MADE_YES : MADE_FAILED;
+		pthread_setcancelstate(cancel, NULL);
 		/* Pairs with the acquire above and below. */
 		__atomic_store_n(&made, seen, __ATOMIC_RELEASE);
 	}

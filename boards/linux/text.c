@@ -9,6 +9,7 @@
 #include "linux/text.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <unistd.h>
 
 void board_text_begin(struct board_text *text)
@@ -62,6 +63,10 @@ void board_text_end(struct board_text *text)
 {
 	int before = errno;
 	size_t done = 0;
+	int cancel;
+
+	/* free() is no cancellation point, write() is one. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 
 	while (done < text->used) {
 		ssize_t n = write(text->fd, text->bytes + done,
@@ -73,6 +78,7 @@ void board_text_end(struct board_text *text)
 			break;
 		done += (size_t)n;
 	}
+	pthread_setcancelstate(cancel, NULL);
 	text->used = 0;
 	errno = before;
 }

@@ -58,6 +58,30 @@ static void early(void)
 		puts("there is room in nothing");
 }
 
+static void *canceller(void *arg)
+{
+	static char nothing[64];
+
+	pthread_cancel(pthread_self());
+	free(opaque(nothing + 16));
+	*(bool *)arg = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* free() is no cancellation point, not even if it has something to say. */
+static void cancelled(void)
+{
+	bool came_back = false;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, canceller, &came_back) != 0)
+		exit(1);
+	pthread_join(thread, NULL);
+	if (!came_back)
+		puts("the thread ended in free()");
+}
+
 /* Another allocator's blocks are freed, and one is grown. */
 static void foreign(void)
 {
@@ -277,6 +301,8 @@ int main(int argc, char **argv)
 		large();
 	else if (strcmp(what, "early") == 0)
 		early();
+	else if (strcmp(what, "cancelled") == 0)
+		cancelled();
 	else if (strcmp(what, "forks") == 0)
 		forks();
 	else if (strcmp(what, "sandboxed") == 0)
