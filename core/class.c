@@ -94,7 +94,7 @@ static bool class_adopt(struct op *op, unsigned class)
 	lock_leave(&heap->lock, state);
 	if (page == NULL)
 		return false;
-	fl_page_fold(page, op->local);
+	page_fold_cheap(page, op->local);
 	counter_add(&op->local->counters.adopted, 1);
 	fl_local_join(heap, op->local, page);
 	return true;
@@ -363,7 +363,8 @@ static void page_abandon(
 	struct heap *heap, struct local *local, struct page *page)
 {
 	fl_local_leave(local, page);
-	fl_page_fold(page, local);
+	/* If it is empty but for what others freed, abandoning finds that. */
+	page_fold_cheap(page, local);
 	fl_local_account(heap, page);
 	counter_add(&local->counters.abandoned, 1);
 	if (page_empty(heap, page))

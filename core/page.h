@@ -43,6 +43,17 @@ static inline uint32_t page_free_count(const struct page *page)
 	return page->formed - page_used(page);
 }
 
+/*
+ * fl_page_fold() where it is a few instructions.  A small page that has blocks of its
+ * own keeps the others' in the word until those are used up: all of them would
+ * have to be walked, to be linked to its own, and they are in others' caches.
+ */
+static inline void page_fold_cheap(struct page *page, struct local *local)
+{
+	if (page->kind != PAGE_SMALL || page->free == NULL)
+		fl_page_fold(page, local);
+}
+
 /* Takes the first free block out of a bit-word page that the caller owns and
  * that has one. */
 static inline void *bits_pop(struct page *page, bool *clean)

@@ -280,6 +280,14 @@ inline fl_page_fold(page) {
 	fi
 }
 
+/* Whoever has free blocks of the page leaves others' where they are. */
+inline page_fold_cheap(page) {
+	if
+	:: free[page] == 0 -> fl_page_fold(page)
+	:: else
+	fi
+}
+
 /* remote_change() */
 #define CHANGE(page, state) remote[page] = WITH(remote[page], state)
 
@@ -575,7 +583,7 @@ inline fl_class_abandoned_free(page, worthy) {
 /* Under local->lock. */
 inline page_abandon(page) {
 	fl_local_leave(page);
-	fl_page_fold(page);
+	page_fold_cheap(page);
 	if
 	:: used[page] == 0 -> fl_class_release(page)
 	:: else ->
@@ -632,7 +640,7 @@ inline class_adopt() {
 		fi;
 		lock_leave(heap_lock);
 		if
-		:: ok -> fl_page_fold(p); fl_local_join(p)
+		:: ok -> page_fold_cheap(p); fl_local_join(p)
 		:: else
 		fi
 	fi

@@ -175,6 +175,54 @@ static void test_class_adopt_folds(void)
 	rig_end_now(rig, true);
 }
 
+/* Of a page that has blocks of its own others' stay where they are, with the
+ * context that goes as with the one that comes, until they are wanted. */
+static void test_class_adopt_walks_nothing(void)
+{
+	struct rig *rig = begin();
+	void *blocks[64];
+	struct page *page;
+
+	take_many(rig, blocks, 64);
+	page = white_page(rig, blocks[0]);
+	white_free(rig, 0, blocks[0]);
+	for (unsigned i = 1; i < 5; i++)
+		white_free(rig, 2, blocks[i]);
+	offline(rig, 0);
+	CHECK_EQUAL(remote_state(page->remote), REMOTE_ABANDONED);
+	CHECK_EQUAL(remote_count(page, page->remote), 4);
+	CHECK_EQUAL(page->frozen, 63);
+	CHECK(take(rig, 2) == blocks[0]);
+	CHECK_EQUAL(page->owner, 2);
+	CHECK_EQUAL(page_used(page), 64);
+	CHECK_EQUAL(remote_count(page, page->remote), 4);
+	CHECK(take(rig, 2) == blocks[4]);
+	CHECK_EQUAL(page_used(page), 61);
+	CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* A context that goes releases a page that others have emptied behind its back,
+ * though it has blocks of its own. */
+static void test_class_offline_emptied(void)
+{
+	struct rig *rig = begin();
+	void *blocks[64];
+	struct page *page;
+
+	take_many(rig, blocks, 64);
+	page = white_page(rig, blocks[0]);
+	white_free(rig, 0, blocks[0]);
+	for (unsigned i = 1; i < 64; i++)
+		white_free(rig, 2, blocks[i]);
+	CHECK(white_page(rig, blocks[0]) == page);
+	offline(rig, 0);
+	CHECK(white_page(rig, blocks[0]) == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 /* A context that goes hands over what is in use and releases what is not. */
 static void test_class_offline(void)
 {
@@ -502,6 +550,8 @@ const struct test tests[] = {
 	{ "class_abandoned_before_tail", test_class_abandoned_before_tail },
 	{ "class_adopt_fullest", test_class_adopt_fullest },
 	{ "class_adopt_folds", test_class_adopt_folds },
+	{ "class_adopt_walks_nothing", test_class_adopt_walks_nothing },
+	{ "class_offline_emptied", test_class_offline_emptied },
 	{ "class_offline", test_class_offline },
 	{ "class_offline_notified", test_class_offline_notified },
 	{ "class_abandoned_free", test_class_abandoned_free },
