@@ -33,6 +33,10 @@
 #define NAME_MAX_BYTES 32
 /* The whole of an early environment that is looked at. */
 #define EARLY_BYTES 65536
+/* Two epochs without use is when memory goes: half a second.  A page that goes
+ * and comes back costs a page fault, about a microsecond, and programs pause
+ * for some tenths of a second all the time. */
+#define EPOCH_MS_STANDARD 250
 
 enum kind { NUMBER, WORDS, PATH, HELP };
 
@@ -55,7 +59,7 @@ static const struct setting settings_all[] = {
 		FALLOW_FLOOR_EPOCHS_MAX, FALLOW_FLOOR_EPOCHS, { 0 },
 		"how many epochs without use it stays" },
 	{ "EPOCH_MS", NUMBER, FIELD(epoch_ms), 1, 3600000,
-		FALLOW_EPOCH_TICKS / 1000000, { 0 },
+		EPOCH_MS_STANDARD, { 0 },
 		"the least time between two sweeps, milliseconds" },
 	{ "SWEEPER", NUMBER, FIELD(sweeper), 0, 1, 1, { 0 },
 		"1: a thread gives memory back; 0: malloc_trim() does" },
