@@ -536,6 +536,7 @@ void fl_class_look(struct op *op, struct page *page)
 	if (fl_page_fold(page, op->local) > 0)
 		page->swept_used = (uint16_t)page_used(page) | PAGE_DUE;
 	fl_local_account(op->heap, page);
+	fl_local_rewake(op->heap, page);
 	if (page->place == PLACE_QUEUE)
 		(void)fl_class_drop(op->heap, op->local, page);
 }

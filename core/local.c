@@ -393,6 +393,12 @@ void fl_local_settle(
 	full_leave(heap, local, page);
 }
 
+void fl_local_rewake(const struct heap *heap, struct page *page)
+{
+	if (page->place == PLACE_QUEUE)
+		page_wake_set(page, page_hole_blocks(heap, page));
+}
+
 void fl_local_front(
 	const struct heap *heap, struct local *local, struct page *page)
 {

@@ -53,6 +53,11 @@ bool fl_local_drain(const struct heap *heap, struct local *local);
 bool fl_local_salvage(const struct heap *heap, struct local *local,
 	unsigned class, uint16_t pass);
 
+/* After holes of a queued page have come, or blocks of theirs come back by a
+ * refusal: its owner's last free is again the one that takes the slow path.  By
+ * its owner, who has folded. */
+void fl_local_rewake(const struct heap *heap, struct page *page);
+
 /* Puts a queued page where the next refill looks first. */
 void fl_local_front(
 	const struct heap *heap, struct local *local, struct page *page);

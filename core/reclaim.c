@@ -204,7 +204,6 @@ static bool page_hand(struct heap *heap, struct local *local, struct page *page)
 	struct fl_port_state state;
 	unsigned count = 0;
 	size_t bytes;
-	uint32_t used;
 
 	if (page_same(page))
 		return false;
@@ -217,14 +216,12 @@ static bool page_hand(struct heap *heap, struct local *local, struct page *page)
 				FALLOW_RECLAIM_FLOOR) ||
 		fl_class_drop(heap, local, page))
 		return false;
-	used = page_used(page);
 	bytes = fl_hole_make(heap, page, UINT64_MAX, handed_range, &count);
 	page->swept_used = (uint16_t)(page_used(page) |
 		(count == HANDED_RANGES ? PAGE_DUE : 0));
 	if (bytes == 0)
 		return false;
-	if (page->place == PLACE_QUEUE)
-		page_wake_set(page, page->wake + page_used(page) - used);
+	fl_local_rewake(heap, page);
 	fl_local_settle(heap, local, page);
 	state = lock_take(&heap->lock);
 	page->chunk->handed |= slice_mask(page->first_slice, 1);

@@ -122,7 +122,6 @@ _Static_assert(CHUNK_BYTES / SLICE_BYTES <= 32,
 static void page_purge(struct sweep *sweep, struct page *page, uint64_t only)
 {
 	struct heap *heap = sweep->op->heap;
-	uint32_t used = page_used(page);
 
 	fl_batch_entry(heap, &sweep->batch, (struct entry){ .page = page });
 	if (fl_hole_make(heap, page, only, fl_batch_range, &sweep->batch) == 0)
@@ -133,8 +132,7 @@ static void page_purge(struct sweep *sweep, struct page *page, uint64_t only)
 		/* That of a slice always has room. */
 		sweep->cut |= page->slices > 1;
 	}
-	if (page->place == PLACE_QUEUE)
-		page_wake_set(page, page->wake + page_used(page) - used);
+	fl_local_rewake(heap, page);
 	page->swept_used = (uint16_t)page_used(page);
 }
 

@@ -349,6 +349,34 @@ static void test_sweep_refused(void)
 	crowd_end(&crowd);
 }
 
+/* What was refused is free as before: the free that then empties the page is
+ * seen, as in a page that was never walked. */
+static void test_sweep_refused_wake(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
+	struct local *local = white_heap(rig)->locals[0];
+	unsigned class = size_class(1024);
+	struct crowd crowd = crowd_begin(rig, 128);
+
+	/* Another page has free blocks, so this one is not allocated from. */
+	for (size_t i = 0; i < SLICE_BYTES / 1024 * 3 / 2; i++)
+		crowd_add(&crowd, 1024);
+	for (size_t i = SLICE_BYTES / 1024 - 1; i >= 4; i--)
+		crowd_free(&crowd, i);
+	rig->sim.refuse_range_rate = 256;
+	CHECK(sweep(rig) != 0);
+	CHECK(rig->sim.refused_ranges > 0);
+	rig->sim.refuse_range_rate = 0;
+	for (size_t i = 4; i > 0; i--) {
+		CHECK(!(local->emptied[class / 64] >> class % 64 & 1));
+		crowd_free(&crowd, i - 1);
+	}
+	CHECK(local->emptied[class / 64] >> class % 64 & 1);
+	white_check(rig);
+	crowd_end(&crowd);
+}
+
 /* The n-th range refused, for each n: all of it goes all the same. */
 static void test_sweep_refused_each(void)
 {
@@ -700,6 +728,7 @@ const struct test tests[] = {
 	{ "sweep_budget_walks_all", test_sweep_budget_walks_all },
 	{ "sweep_budget_drains", test_sweep_budget_drains },
 	{ "sweep_refused", test_sweep_refused },
+	{ "sweep_refused_wake", test_sweep_refused_wake },
 	{ "sweep_refused_each", test_sweep_refused_each },
 	{ "sweep_snapshot", test_sweep_snapshot },
 	{ "sweep_classes", test_sweep_classes },
