@@ -18,6 +18,7 @@
 #include "epoch.h"
 #include "free.h"
 #include "misuse.h"
+#include "reclaim.h"
 #include "reserve.h"
 #include "span.h"
 #include "usage.h"
@@ -308,7 +309,9 @@ static __attribute__((noinline)) void free_others(struct heap *heap, void *p,
 		free_other(heap, p, caller, state);
 }
 
-/* A span, which the context keeps, as a rule. */
+/* A span, which the context keeps, as a rule.  Not while another asks for
+ * memory: what it has kept before is soon used up, and the slow path that then
+ * comes answers. */
 static __attribute__((noinline)) void free_span(struct heap *heap, void *p,
 	struct page *page, uintptr_t caller, struct fl_port_state state)
 {
@@ -318,6 +321,7 @@ static __attribute__((noinline)) void free_span(struct heap *heap, void *p,
 		context < fl_load_hot(&heap->contexts) &&
 		!heap_parked(heap, context) &&
 		!fl_load_hot(&heap->deferring) &&
+		!reclaim_asked(heap, heap->locals[context]) &&
 		span_keep(heap, heap->locals[context], page))
 		fl_port_leave(state);
 	else

@@ -284,6 +284,35 @@ static void test_span_kept_few(void)
 	rig_end_now(rig, true);
 }
 
+/* While another's request for memory is unanswered no span is kept; those that
+ * were are used up, and the slow path that comes then answers. */
+static void test_span_kept_asked(void)
+{
+	struct rig *rig = keeping();
+	struct heap *heap = white_heap(rig);
+	struct local *local = heap->locals[0];
+	char *p = fallow_alloc(&rig->heap, SIZE);
+	char *q = fallow_alloc(&rig->heap, SIZE);
+
+	fallow_free(&rig->heap, p);
+	CHECK_EQUAL(local->kept_count, 1);
+	fallow_host_context = 1;
+	fallow_collect(&rig->heap);
+	fallow_host_context = 0;
+	CHECK(local->answered != heap->request);
+	fallow_free(&rig->heap, q);
+	CHECK_EQUAL(local->kept_count, 1);
+	CHECK(fallow_alloc(&rig->heap, SIZE) == p);
+	fallow_free(&rig->heap, p);
+	CHECK_EQUAL(local->kept_count, 0);
+	p = fallow_alloc(&rig->heap, SIZE);
+	CHECK_EQUAL(local->answered, heap->request);
+	fallow_free(&rig->heap, p);
+	CHECK_EQUAL(local->kept_count, 1);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 /* Everybody who gives memory back has them: collect, a sweep of the context or,
  * while it is parked, of another, and going offline; and a last resort. */
 static void test_span_kept_ends(void)
@@ -550,6 +579,7 @@ const struct test tests[] = {
 	{ "span_kept_sizes", test_span_kept_sizes },
 	{ "span_kept_few", test_span_kept_few },
 	{ "span_kept_ends", test_span_kept_ends },
+	{ "span_kept_asked", test_span_kept_asked },
 	{ "span_resize", test_span_resize },
 	{ "span_grow_blocked", test_span_grow_blocked },
 	{ "span_grow_refused", test_span_grow_refused },
