@@ -296,7 +296,8 @@ void fl_floor_reclaim(struct sweep *sweep)
 	sweep->current_left = CURRENT_BYTES;
 }
 
-bool fl_floor_current(struct sweep *sweep, const struct page *page)
+bool fl_floor_current(
+	struct sweep *sweep, const struct local *local, const struct page *page)
 {
 	struct heap *heap = sweep->op->heap;
 	struct sweeping *sweeping = &heap->sweeping;
@@ -306,8 +307,10 @@ bool fl_floor_current(struct sweep *sweep, const struct page *page)
 	struct fl_port_state state;
 	bool fits, late;
 
+	/* Not by its place: a full page may serve where it is. */
 	if (sweep->level >= FALLOW_RECLAIM_FLOOR ||
-		page->place != PLACE_CURRENT || page->kind == PAGE_WHOLE ||
+		local->current[page->class] != page ||
+		page->kind == PAGE_WHOLE ||
 		page_age(heap, page) >= sweeping->floor_epochs ||
 		sweeping->floor_wanted == FALLOW_FLOOR_NONE)
 		return false;

@@ -21,8 +21,10 @@ void fl_floor_reclaim(struct sweep *sweep);
 bool fl_floor_keeps(
 	const struct sweep *sweep, uint32_t age, uintptr_t base, size_t bytes);
 
-/* Whether the page stays because its class allocates from it; counts it. */
-bool fl_floor_current(struct sweep *sweep, const struct page *page);
+/* Whether a page of the context's stays because its class allocates from it;
+ * counts it. */
+bool fl_floor_current(
+	struct sweep *sweep, const struct local *local, const struct page *page);
 
 /* The granules that the floor may cover of a page; and of what there is in a
  * slice of a chunk: the page that begins in it, or itself.  Under heap->lock,

@@ -150,7 +150,7 @@ static void page_sweep(
 		sweep->later = true;
 		return;
 	}
-	if (fl_floor_current(sweep, page)) {
+	if (fl_floor_current(sweep, local, page)) {
 		sweep->later = true;
 		return;
 	}

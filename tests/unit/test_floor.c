@@ -192,6 +192,43 @@ static void test_sweep_current_drains(void)
 	white_end(rig);
 }
 
+/* The same for a full page that serves where it is, as long as less than an
+ * eighth of it is free: a granule of that stays, too. */
+static void test_sweep_current_full(void)
+{
+	struct rig *rig = clock_begin(FALLOW_CLASS_WINDOW, WIDE, 0);
+	struct heap *heap = white_heap(rig);
+	struct local *local = heap->locals[0];
+	void *blocks[256];
+	struct page *page;
+	uint32_t n, i;
+
+	for (i = 0; i < 256; i++)
+		blocks[i] = fallow_alloc(&rig->heap, 512);
+	page = white_page(rig, blocks[0]);
+	n = page->capacity;
+	CHECK(2 * n <= 256 && page->place == PLACE_FULL);
+	for (i = 2 * n; i < 256; i++)
+		fallow_free(&rig->heap, blocks[i]);
+	fl_local_account(heap, local->current[page->class]);
+	for (i = 0; i < page->worth; i++)
+		fallow_free(&rig->heap, blocks[i]);
+	CHECK(local->current[page->class] == page);
+	blocks[0] = fallow_alloc(&rig->heap, 512);
+	CHECK(white_page(rig, blocks[0]) == page);
+	CHECK_EQUAL(page->place, PLACE_FULL);
+	CHECK((page->worth - 1u) * 512 >= 2 * GRANULE_BYTES - 512);
+	epochs(rig, 100);
+	CHECK(!fl_hole_any(heap, page));
+	CHECK_EQUAL(page->place, PLACE_FULL);
+	drain(rig, FALLOW_FLOOR_EPOCHS + 8);
+	CHECK(fl_hole_any(heap, page));
+	fallow_free(&rig->heap, blocks[0]);
+	for (i = page->worth; i < 2 * n; i++)
+		fallow_free(&rig->heap, blocks[i]);
+	white_end(rig);
+}
+
 /* The floor is one sum: of pages of this context, and of none. */
 static void test_sweep_floor_abandoned(void)
 {
@@ -394,6 +431,7 @@ const struct test tests[] = {
 	{ "sweep_floor_share", test_sweep_floor_share },
 	{ "sweep_current", test_sweep_current },
 	{ "sweep_current_drains", test_sweep_current_drains },
+	{ "sweep_current_full", test_sweep_current_full },
 	{ "sweep_floor_abandoned", test_sweep_floor_abandoned },
 	{ "floor_reclaim_spends_nothing", test_floor_reclaim_spends_nothing },
 	{ "floor_reclaim_counts_anew", test_floor_reclaim_counts_anew },
