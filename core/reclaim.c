@@ -149,6 +149,11 @@ static size_t reclaim(struct fallow *heap, unsigned level, uintptr_t caller)
 	struct op op;
 	size_t bytes = 0;
 
+	/* Below them all is a sweep, which this is not. */
+	if (level < FALLOW_RECLAIM_HOLD)
+		level = FALLOW_RECLAIM_HOLD;
+	else if (level > FALLOW_RECLAIM_SPLIT)
+		level = FALLOW_RECLAIM_SPLIT;
 	if (!fl_op_begin(&op, heap, 0, caller))
 		return 0;
 	fl_deferred_drain(&op);

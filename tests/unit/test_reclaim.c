@@ -280,6 +280,31 @@ static void test_reclaim_levels(void)
 	white_end(rig);
 }
 
+/* A span that was used just now, and what a reclaim of a level takes of it. */
+static size_t level_takes(unsigned level)
+{
+	struct rig *rig = clock_begin(FALLOW_CLASS_WINDOW, WIDE, MIB);
+	size_t bytes;
+
+	fallow_free(&rig->heap, fallow_alloc(&rig->heap, 4 * MIB));
+	bytes = fallow_reclaim(&rig->heap, (enum fallow_reclaim_level)level);
+	CHECK_EQUAL(committed(rig), 4 * MIB - bytes);
+	white_end(rig);
+	return bytes;
+}
+
+/* What is no level is the one next to it. */
+static void test_reclaim_no_level(void)
+{
+	CHECK_EQUAL(level_takes(FALLOW_RECLAIM_HOLD), 3 * MIB);
+	CHECK_EQUAL(level_takes(0), 3 * MIB);
+	CHECK_EQUAL(level_takes(FALLOW_RECLAIM_SPLIT), 4 * MIB);
+	CHECK_EQUAL(level_takes(FALLOW_RECLAIM_SPLIT + 1), 4 * MIB);
+	/* Whose low bits are no level either. */
+	CHECK_EQUAL(level_takes(256), 4 * MIB);
+	CHECK_EQUAL(level_takes(UINT32_MAX), 4 * MIB);
+}
+
 /* A page with more holes than one call of the provider carries goes too. */
 static void test_reclaim_many_holes(void)
 {
@@ -309,6 +334,7 @@ const struct test tests[] = {
 	{ "collect_flat_silent", test_collect_flat_silent },
 	{ "collect_pages", test_collect_pages },
 	{ "reclaim_levels", test_reclaim_levels },
+	{ "reclaim_no_level", test_reclaim_no_level },
 	{ "reclaim_many_holes", test_reclaim_many_holes },
 	{ NULL, NULL },
 };

@@ -438,7 +438,8 @@ enum fallow_reclaim_level {
  * Gives back now what holds no block, as far as the level says, of the same
  * pages as fallow_sweep().  Other contexts that run are asked to part with
  * theirs: they do so in their next allocations that take the slow path, and
- * the next sweep or reclaim gives it back.
+ * the next sweep or reclaim gives it back.  A number below the levels is the
+ * first, one above them the last.
  * Returns: the bytes given back.
  * Context: task.  Calls: decommit, release, discard.
  */
