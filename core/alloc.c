@@ -374,13 +374,15 @@ static inline void *alloc_span(struct heap *heap, size_t size, unsigned flags,
 }
 
 /* A size without a pointer of its own to its page is served as fast as it can
- * be. */
+ * be; by the slow path, which answers, while another asks for memory: where a
+ * few blocks are replaced among many free ones none would come there else. */
 __attribute__((noinline)) void *fl_alloc_stepped(struct heap *heap,
 	size_t size, unsigned flags, uintptr_t caller,
 	struct fl_port_state state)
 {
 	unsigned index = fl_port_context();
 	bool clean = false;
+	struct local *local;
 	struct page *page;
 	void *block;
 
@@ -390,11 +392,13 @@ __attribute__((noinline)) void *fl_alloc_stepped(struct heap *heap,
 		return alloc_refilled(heap, size, flags, caller, state);
 	if (unlikely(size > SIZE_CLASS_MAX))
 		return alloc_span(heap, size, flags, caller, state);
-	page = fl_load_hot(&heap->serving[index])->current[size <= SIZE_MEDIUM_MAX
+	local = fl_load_hot(&heap->serving[index]);
+	page = local->current[size <= SIZE_MEDIUM_MAX
 			? size_doubled_class(size)
 			: size_whole_class(size)];
 	/* Bits or a list: nothing is nothing. */
-	if (unlikely(page->bits == 0))
+	if (unlikely(page->bits == 0 ||
+		    (reclaim_asked(heap, local) && !(flags & FALLOW_NOWAIT))))
 		return alloc_refilled(heap, size, flags, caller, state);
 	block = size <= SIZE_SMALL_MAX ? list_pop(page)
 				       : bits_pop(page, &clean);

@@ -283,12 +283,16 @@ static __attribute__((noinline)) void wake_search(
 }
 
 /* The hot path has brought `used` down to `wake`: as a rule, where blocks are
- * replaced one by one, of a full page, and the current one is used up. */
+ * replaced one by one, of a full page, and the current one is used up.  While
+ * another asks for memory the page does not serve where it is: where all do,
+ * no allocation takes the slow path, which answers. */
 static __attribute__((noinline)) void wake_other(
 	struct heap *heap, struct page *page, struct fl_port_state state)
 {
-	if (likely(local_full_serve(
-		    heap, heap->locals[fl_port_context()], page)))
+	struct local *local = heap->locals[fl_port_context()];
+
+	if (likely(!reclaim_asked(heap, local) &&
+		    local_full_serve(heap, local, page)))
 		fl_port_leave(state);
 	else
 		wake_search(heap, page, state);

@@ -305,6 +305,86 @@ static void test_reclaim_no_level(void)
 	CHECK_EQUAL(level_takes(UINT32_MAX), 4 * MIB);
 }
 
+/* A context whose full pages serve where they are, in turn, takes no slow path;
+ * when it is asked for memory it does, and answers. */
+static void test_reclaim_asks_full(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
+	struct heap *heap = white_heap(rig);
+	struct local *local = heap->locals[0];
+	void *blocks[256];
+	unsigned n = 256, asked, i;
+	struct page *page;
+
+	for (i = 0; i < n; i++)
+		blocks[i] = fallow_alloc(&rig->heap, 512);
+	while (n % white_page(rig, blocks[0])->capacity != 0)
+		fallow_free(&rig->heap, blocks[--n]);
+	for (asked = 0; asked < 2; asked++) {
+		page = white_page(rig, blocks[0]);
+		fl_local_account(heap, local->current[page->class]);
+		CHECK(local->current[page->class] != page);
+		CHECK_EQUAL(page->place, PLACE_FULL);
+		if (asked) {
+			fallow_host_context = 1;
+			fallow_collect(&rig->heap);
+			fallow_host_context = 0;
+			CHECK(local->answered != heap->request);
+		}
+		for (i = 0; i < page->worth; i++)
+			fallow_free(&rig->heap, blocks[i]);
+		CHECK_EQUAL(local->current[page->class] == page, !asked);
+		for (i = 0; i < page->worth; i++)
+			blocks[i] = fallow_alloc(&rig->heap, 512);
+		/* The next time it is the other one's turn. */
+		for (i = 0; i < n / 2; i++) {
+			void *block = blocks[i];
+
+			blocks[i] = blocks[n - 1 - i];
+			blocks[n - 1 - i] = block;
+		}
+	}
+	CHECK_EQUAL(local->answered, heap->request);
+	while (n > 0)
+		fallow_free(&rig->heap, blocks[--n]);
+	white_end(rig);
+}
+
+/* A context whose pages all have free blocks answers with its next block that
+ * has bits, but in a NOWAIT call. */
+static void test_reclaim_asks_bits(void)
+{
+	static const size_t sizes[] = { 16 * KIB, 128 * KIB };
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
+	struct heap *heap = white_heap(rig);
+	struct local *local = heap->locals[0];
+
+	for (unsigned i = 0; i < 2; i++) {
+		void *block = fallow_alloc(&rig->heap, sizes[i]);
+		void *other = fallow_alloc(&rig->heap, sizes[i]);
+
+		fallow_free(&rig->heap, other);
+		/* The page has it still: it is current. */
+		fallow_host_context = 1;
+		fallow_reclaim(&rig->heap, FALLOW_RECLAIM_HOLD);
+		fallow_host_context = 0;
+		CHECK(page_free_count(white_page(rig, block)) > 0 ||
+			FALLOW_MODEL == FALLOW_MODEL_SINGLE);
+		CHECK(local->answered != heap->request);
+		other = fallow_alloc_flags(
+			&rig->heap, sizes[i], FALLOW_NOWAIT);
+		CHECK(local->answered != heap->request);
+		fallow_free(&rig->heap, other);
+		other = fallow_alloc(&rig->heap, sizes[i]);
+		CHECK_EQUAL(local->answered, heap->request);
+		fallow_free(&rig->heap, other);
+		fallow_free(&rig->heap, block);
+	}
+	white_end(rig);
+}
+
 /* A page with more holes than one call of the provider carries goes too. */
 static void test_reclaim_many_holes(void)
 {
@@ -335,6 +415,8 @@ const struct test tests[] = {
 	{ "collect_pages", test_collect_pages },
 	{ "reclaim_levels", test_reclaim_levels },
 	{ "reclaim_no_level", test_reclaim_no_level },
+	{ "reclaim_asks_full", test_reclaim_asks_full },
+	{ "reclaim_asks_bits", test_reclaim_asks_bits },
 	{ "reclaim_many_holes", test_reclaim_many_holes },
 	{ NULL, NULL },
 };
