@@ -66,6 +66,7 @@ static void fork_parent(void)
 {
 	board_threads_resume();
 	board_threads_release();
+	board_large_forked(false);
 	board_sweeper_release();
 }
 
@@ -74,6 +75,7 @@ static void fork_child(void)
 {
 	board_threads_inherit();
 	fl_sweep_forked(heap_of(&board_heap));
+	board_large_forked(true);
 	/* Last, so that nothing starts a thread meanwhile. */
 	board_sweeper_forked();
 }

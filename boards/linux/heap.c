@@ -120,9 +120,9 @@ static size_t window_wanted(size_t memory)
 
 /*
  * Says where the kernel may use large mappings.  It makes one of 2 MiB for the
- * first byte that is touched in it, so they are not for every program: unless
- * they are asked for they are off, even if the system's default is on.  A kernel
- * without them says that it is no such advice.
+ * first byte that is touched in it, so unless that is asked for it is not to,
+ * even if the system's default is to; where chunks are full the sweeper asks for
+ * them (large.c).  A kernel without them says that it is no such advice.
  */
 static void large_advise(void)
 {
@@ -151,6 +151,7 @@ static bool window_make(void)
 			config.window_size = WINDOW_LEAST;
 	}
 	large_advise();
+	board_large_begin(&provider);
 	return true;
 }
 

@@ -65,7 +65,7 @@ static const struct setting settings_all[] = {
 		"1: a thread gives memory back; 0: malloc_trim() does" },
 	{ "LARGE", WORDS, FIELD(large), 0, 2, BOARD_LARGE_ADAPTIVE,
 		{ "never", "always", "adaptive" },
-		"when to use mappings of 2 MiB; adaptive is never as yet" },
+		"mappings of 2 MiB; adaptive: where all 2 MiB stay in use" },
 	{ "WINDOW_BYTES", NUMBER, FIELD(window_bytes), (uint64_t)64 << 20,
 		(uint64_t)1 << 46, 0, { 0 },
 		"addresses for the heap; else by the machine's memory" },

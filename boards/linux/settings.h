@@ -8,7 +8,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* ADAPTIVE is NEVER, until the heap knows which chunks are full. */
+/* ALWAYS: from the first touch on; ADAPTIVE: where chunks stay full. */
 enum board_large { BOARD_LARGE_NEVER, BOARD_LARGE_ALWAYS, BOARD_LARGE_ADAPTIVE };
 enum board_misuse { BOARD_MISUSE_REPORT, BOARD_MISUSE_QUIET, BOARD_MISUSE_STOP };
 

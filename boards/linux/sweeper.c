@@ -5,7 +5,8 @@
  * It is not there until the heap has more than a floor leaves anyway: the heap
  * says so once, in a slow path, and the thread that is in it makes this one.
  * From then on it sweeps when the last sweep said that the next would be of
- * use, and where that said never, it sleeps until the heap asks.
+ * use, and where that said never, it sleeps until the heap asks; before that it
+ * makes chunks large that are whole (large.c), which ends by itself.
  *
  * A sweep reaches what parked contexts own, but threads of programs block
  * without a word.  So before each sweep the sweeper announces the parking of
@@ -45,6 +46,8 @@ static pthread_mutex_t sweeping = PTHREAD_MUTEX_INITIALIZER;
 static enum state state;
 /* Whether there is something to sweep, or may be: what the thread waits for. */
 static uint32_t asked;
+/* Whether the next look at large pages may do something. */
+static bool large_waits;
 
 /* Waits so many nanoseconds. */
 static void sleep_ns(uint64_t ns)
@@ -66,6 +69,30 @@ static void asked_wait(void)
 		syscall(SYS_futex, &asked, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 }
 
+/* An epoch in nanoseconds. */
+static uint64_t epoch_ns(void)
+{
+	return board_settings.epoch_ms * 1000000;
+}
+
+/* Waits so long, while there are chunks to make large in epochs of which each
+ * ends with a look at them; if `asked_ends`, until there are none or somebody
+ * asks. */
+static void sleep_large(uint64_t ns, bool asked_ends)
+{
+	while (large_waits && ns > epoch_ns() &&
+		!(asked_ends &&
+			__atomic_load_n(&asked, __ATOMIC_RELAXED) != 0)) {
+		sleep_ns(epoch_ns());
+		ns -= epoch_ns();
+		pthread_mutex_lock(&sweeping);
+		large_waits = board_large_round();
+		pthread_mutex_unlock(&sweeping);
+	}
+	if (!asked_ends)
+		sleep_ns(ns);
+}
+
 /* Sweeps once; returns how long to wait, or 0: until somebody asks. */
 static uint64_t sweep_once(void)
 {
@@ -77,8 +104,9 @@ static uint64_t sweep_once(void)
 	pthread_mutex_lock(&sweeping);
 	awake = board_threads_park();
 	next = fallow_sweep(&board_heap, SIZE_MAX);
+	large_waits = board_large_round();
 	pthread_mutex_unlock(&sweeping);
-	return next == 0 && awake ? board_settings.epoch_ms * 1000000 : next;
+	return next == 0 && awake ? epoch_ns() : next;
 }
 
 /* The thread. */
@@ -90,10 +118,11 @@ static void *sweeper_run(void *arg)
 		uint64_t next = sweep_once();
 
 		if (next == 0) {
+			sleep_large(UINT64_MAX, true);
 			asked_wait();
-			next = board_settings.epoch_ms * 1000000;
+			next = epoch_ns();
 		}
-		sleep_ns(next);
+		sleep_large(next, false);
 	}
 	return NULL;
 }
@@ -197,4 +226,5 @@ void board_sweeper_forked(void)
 	sweeping = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	state = SWEEPER_NONE;
 	asked = 0;
+	large_waits = false;
 }

@@ -40,6 +40,7 @@ $(BUILD)/linux/tests/preload/%: tests/preload/%.cc $(PRELOAD_SUPPORT)
 
 # Sweeps often, so that what they should do is seen soon.
 PRELOAD_ENV_sweeper := FALLOW_EPOCH_MS=10 FALLOW_FLOOR_EPOCHS=20
+PRELOAD_ENV_hugepages := FALLOW_EPOCH_MS=10 FALLOW_FLOOR_EPOCHS=20
 # A misuse is one of the library's own here, and ends the program.
 PRELOAD_ENV_forks := FALLOW_EPOCH_MS=1 FALLOW_FLOOR_BYTES=0 FALLOW_MISUSE=stop
 PRELOAD_COMMAND_real = tests/preload/real $(PRELOAD_LIBRARY)
