@@ -522,9 +522,12 @@ static void arena_map(
 	char *whole = mmap(NULL, size + ORIGIN, prot,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	size_t before = ORIGIN - (uintptr_t)whole % ORIGIN;
+	size_t after = ORIGIN - before;
 
+	/* Where the kernel chose a multiple of ORIGIN, nothing is left behind;
+	 * and to unmap nothing is an error. */
 	if (whole == MAP_FAILED || munmap(whole, before) ||
-		munmap(whole + before + size, ORIGIN - before))
+		(after && munmap(whole + before + size, after)))
 		die("sim: mmap");
 	sim->mapping = whole + before;
 	sim->mapping_size = size;
