@@ -8,8 +8,8 @@
  *                        (inside enter/leave), or in state TRANSIT the one
  *                        call that took it out of its lists
  *   page, `remote`       any context, by compare-and-swap (remote.h)
- *   local, lists         its context, inside enter/leave; while it is parked
- *                        (parked_open()), any context under local->lock, and the pages in them
+ *   local, lists, and    its context, inside enter/leave; while it is parked
+ *   the pages in them    (parked_open()), any context under local->lock
  *   local, `notified`    any context under local->lock; emptied by whoever
  *                        may write the lists
  *   parked[], serving[]  their context, or another that parks it, under

@@ -90,9 +90,10 @@ size_t board_collect(void);
 bool board_pressure(void *ctx, size_t size);
 void board_sweeper_forked(void);
 
-/* large.c: before the heap is made of the provider.  Then, in the
- * sweeper's thread with sweeps held off: collapses some chunks that have been whole for long; returns whether
- * another round an epoch later may do more.  And after a fork, on both sides. */
+/* large.c.  First, before the heap is made of the provider; then, in the sweeper's
+ * thread with sweeps held off: collapses some chunks that have been whole for
+ * long, and returns whether another round an epoch later may do more; and after a
+ * fork, on both sides. */
 struct board_mmap;
 void board_large_begin(struct board_mmap *window);
 bool board_large_round(void);
