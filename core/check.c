@@ -165,6 +165,7 @@ static bool place_agrees(const struct page *page)
 	switch ((enum place)page->place) {
 	case PLACE_CURRENT:
 	case PLACE_QUEUE:
+	case PLACE_DRY:
 		return state == REMOTE_OWNED || state == REMOTE_NOTIFIED;
 	case PLACE_FULL:
 		return state == REMOTE_FULL || state == REMOTE_NOTIFIED;
@@ -175,6 +176,36 @@ static bool place_agrees(const struct page *page)
 	default:
 		return false;
 	}
+}
+
+/* Whether the owner's free that is to take the slow path will.  The blocks of a
+ * hole that was refused are others' frees until they are folded, and `wake` is
+ * no less till then. */
+static bool wake_agrees(const struct heap *heap, const struct page *page)
+{
+	enum place place = (enum place)page->place;
+	uint32_t holes = page_hole_blocks(heap, page);
+	uint32_t most = holes + remote_count(page, page->remote);
+
+	if (place == PLACE_CURRENT || place == PLACE_ABANDONED)
+		return page->wake == WAKE_NEVER;
+	return page->wake >= fl_local_wake_at(page, place, holes) &&
+		page->wake <= fl_local_wake_at(page, place, most);
+}
+
+/* Whether as many blocks are free as say where a page belongs. */
+static bool place_fits(const struct heap *heap, const struct page *page)
+{
+	uint32_t used = page_used(page);
+
+	if (page->place == PLACE_QUEUE)
+		return used < page->formed;
+	/* If `wake` is at all that was formed, nothing is in use. */
+	if (page->place == PLACE_DRY)
+		return used > page->wake || used == page->formed;
+	/* A full one may serve where it is. */
+	return page->place != PLACE_FULL || used > page->wake ||
+		heap->locals[page_owner(page)]->current[page->class] == page;
 }
 
 static void page_check(struct check *check, const struct page *page)
@@ -210,6 +241,11 @@ static void page_check(struct check *check, const struct page *page)
 			(page->clean & ~page->bits) == 0,
 		"what is known to be zero is free", at);
 	holds(check, place_agrees(page), "state and place agree", at);
+	holds(check, wake_agrees(check->heap, page),
+		"wake is where a free changes what a page is good for", at);
+	holds(check, place_fits(check->heap, page),
+		"a queued page has a free block, others less than an eighth",
+		at);
 	broken = fl_walk_free(check->heap, page, &set);
 	if (!holds(check, broken == NULL, broken, at))
 		return;
@@ -335,6 +371,8 @@ static void local_check(struct check *check, const struct local *local)
 		}
 		list_check(check, local->queue[class], class, PLACE_QUEUE,
 			local->index);
+		list_check(check, local->dry[class], class, PLACE_DRY,
+			local->index);
 		list_check(check, local->full[class], class, PLACE_FULL,
 			local->index);
 	}
@@ -412,6 +450,7 @@ static void sums_check(struct check *check)
 	for (class = 0; class < CLASS_COUNT; class++)
 		holds(check, fl_local_none.current[class] == &fl_page_none &&
 				fl_local_none.queue[class] == NULL &&
+				fl_local_none.dry[class] == NULL &&
 				fl_local_none.full[class] == NULL,
 			"the local of parked contexts has nothing", 0);
 }

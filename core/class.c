@@ -110,7 +110,7 @@ static bool class_extend(struct op *op, unsigned class)
 	if (page == NULL)
 		return false;
 	fl_local_leave(op->local, page);
-	more = fl_page_form(heap, page);
+	more = fl_page_fold(page, op->local) > 0 || fl_page_form(heap, page);
 	if (!more && fl_page_commit(op, page))
 		more = fl_page_form(heap, page);
 	fl_page_fold(page, op->local);
@@ -127,7 +127,7 @@ static bool class_fill(struct op *op, unsigned class)
 	if (page == NULL)
 		return false;
 	fl_local_leave(op->local, page);
-	filled = fl_hole_fill(op, page);
+	filled = fl_page_fold(page, op->local) > 0 || fl_hole_fill(op, page);
 	fl_page_fold(page, op->local);
 	fl_local_join(op->heap, op->local, page);
 	return filled || page_used(page) < page->formed;
@@ -469,6 +469,8 @@ static struct page *class_any(struct local *local, unsigned class)
 		return local->current[class];
 	if (local->queue[class] != NULL)
 		return local->queue[class];
+	if (local->dry[class] != NULL)
+		return local->dry[class];
 	return local->full[class];
 }
 
@@ -536,8 +538,8 @@ void fl_class_look(struct op *op, struct page *page)
 	if (fl_page_fold(page, op->local) > 0)
 		page->swept_used = (uint16_t)page_used(page) | PAGE_DUE;
 	fl_local_account(op->heap, page);
-	fl_local_rewake(op->heap, page);
-	if (page->place == PLACE_QUEUE)
+	fl_local_settle(op->heap, op->local, page);
+	if (page->place == PLACE_QUEUE || page->place == PLACE_DRY)
 		(void)fl_class_drop(op->heap, op->local, page);
 }
 
@@ -570,32 +572,27 @@ static unsigned page_trim(struct op *op, struct page *page)
 	return n;
 }
 
-/* The next queued page that this pass has not looked at: the first, or behind
+/* The next page of a list that this pass has not looked at: the first, or behind
  * one that was put in front of it; NULL if there is none. */
-static struct page *trim_next(
-	const struct local *local, unsigned class, uint16_t pass)
+static struct page *trim_next(struct page *page, uint16_t pass)
 {
-	struct page *page = local->queue[class];
-
 	if (page != NULL && page->looked == pass)
 		page = page->next;
 	return page == NULL || page->looked == pass ? NULL : page;
 }
 
-/* Looks at queued pages of a class, about `most` of them, each once for one
+/* Looks at pages of a list of a class, about `most` of them, each once for one
  * pass; returns how many. */
-static unsigned queue_trim(
-	struct op *op, unsigned class, uint16_t pass, unsigned most)
+static unsigned list_trim(
+	struct op *op, struct page **head, uint16_t pass, unsigned most)
 {
-	struct local *local = op->local;
 	struct page *page;
 	unsigned n = 0;
 
-	while (n < most &&
-		(page = trim_next(local, class, pass)) != NULL) {
+	while (n < most && (page = trim_next(*head, pass)) != NULL) {
 		page->looked = pass;
-		list_remove(&local->queue[class], page);
-		list_insert(&local->queue[class], page, true);
+		list_remove(head, page);
+		list_insert(head, page, true);
 		n += page_trim(op, page);
 	}
 	return n;
@@ -612,7 +609,10 @@ bool fl_class_trim(struct op *op, uint16_t pass, unsigned most)
 	for (class = 0; class < CLASS_COUNT; class++) {
 		struct page *page = local->current[class];
 
-		n += queue_trim(op, class, pass, most - n);
+		n += list_trim(op, &local->queue[class], pass, most - n);
+		if (n < most)
+			n += list_trim(
+				op, &local->dry[class], pass, most - n);
 		if (n >= most)
 			return true;
 		if (page != &fl_page_none && page->looked != pass) {
@@ -652,9 +652,7 @@ void fl_class_trim_all(struct op *op)
 /* Whether the next refill finds a free block of the class. */
 static bool queue_ready(const struct local *local, unsigned class)
 {
-	const struct page *page = local->queue[class];
-
-	return page != NULL && page_used(page) < page->formed;
+	return local->queue[class] != NULL;
 }
 
 /* Brings an abandoned page with a free block to the front, if it is among the

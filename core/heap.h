@@ -36,7 +36,8 @@
 enum place {
 	PLACE_NONE = 0,  /* nowhere: new, or in TRANSIT */
 	PLACE_CURRENT,   /* what its class allocates from */
-	PLACE_QUEUE,     /* has free blocks, or (at the end) an unformed tail */
+	PLACE_QUEUE,     /* has a free block */
+	PLACE_DRY,       /* had none when it came here, but can have more */
 	PLACE_FULL,      /* every block was handed out when it came here */
 	PLACE_ABANDONED, /* in heap->abandoned */
 };
@@ -203,6 +204,7 @@ struct local {
 	struct page *current[CLASS_COUNT];
 	struct page *queue[CLASS_COUNT];
 	struct page *full[CLASS_COUNT];
+	struct page *dry[CLASS_COUNT];
 	struct local_counters counters;
 	uint32_t index;
 	/* Provider calls and hooks of this context under way from which no

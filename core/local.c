@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a context owns of a heap: per class one current page, a queue of pages
- * with room, and a list of full ones.
+ * with room, a list of full ones, and one of those that have run dry.
  *
  *              pop/push, no test         fullest of 4
  *   current <------------------- queue <--------------- full
@@ -16,8 +16,10 @@
  * the list without the lock.  One that goes offline waits for a page that is
  * between the two.
  *
- * Pages without a free block but with an unformed tail wait at the queue's
- * end; everything else goes to its front.
+ * Pages without a free block but with an unformed tail or holes are *dry*: apart
+ * from the queue, in which every page has a free block, so that no block is
+ * missed for a commit.  They come back as full ones do, when an eighth of what
+ * was formed is free.  Queued pages go to the front, but empty ones to the end.
  *
  * A full page of which an eighth comes free while the current one is used up
  * serves where it is: it is current and stays among the full ones, in state
@@ -49,6 +51,8 @@ static struct page **list_of(
 {
 	if (place == PLACE_FULL)
 		return &local->full[page->class];
+	if (place == PLACE_DRY)
+		return &local->dry[page->class];
 	return &local->queue[page->class];
 }
 
@@ -63,14 +67,36 @@ void fl_local_account(struct heap *heap, struct page *page)
 	page->accounted = (uint16_t)used;
 }
 
-/* Puts a page into the queue: one with free blocks first, else last. */
+uint32_t fl_local_wake_at(
+	const struct page *page, enum place place, uint32_t holes)
+{
+	uint32_t worth = capacity_worth(page->formed);
+
+	if (place == PLACE_FULL)
+		return (uint32_t)page->capacity - page->worth;
+	if (place == PLACE_DRY && holes + worth < page->formed)
+		return page->formed - worth;
+	return holes;
+}
+
+/* Makes the owner's free that changes where the page belongs take the slow
+ * path; it is queued or dry. */
+static void wake_at(const struct heap *heap, struct page *page)
+{
+	page_wake_set(page, fl_local_wake_at(page, (enum place)page->place,
+				    page_hole_blocks(heap, page)));
+}
+
+/* Puts a page with a free block at the front of the queue, and one without at
+ * the end of the dry ones: a sweep leaves there what it has seen. */
 static void queue_link(
 	const struct heap *heap, struct local *local, struct page *page)
 {
-	page->place = PLACE_QUEUE;
-	page_wake_set(page, page_hole_blocks(heap, page));
-	list_insert(&local->queue[page->class], page,
-		page_used(page) == page->formed);
+	bool dry = page_used(page) == page->formed;
+
+	page->place = dry ? PLACE_DRY : PLACE_QUEUE;
+	wake_at(heap, page);
+	list_insert(list_of(local, page, (enum place)page->place), page, dry);
 }
 
 /* The same not by a sweep. */
@@ -171,10 +197,12 @@ static bool current_retire(
 	return true;
 }
 
-/* The fullest with a free block of the first few queued pages; NULL if none. */
-static struct page *queue_fullest(struct local *local, unsigned class)
+/* The fullest with a free block of the first few pages of a list, or of the last
+ * few; NULL if there is none. */
+static struct page *list_fullest(struct page *first, bool last)
 {
-	struct page *page = local->queue[class];
+	struct page *page = first != NULL && last ? first->prev : first;
+	struct page *end = page;
 	struct page *best = NULL;
 	unsigned i;
 
@@ -183,8 +211,8 @@ static struct page *queue_fullest(struct local *local, unsigned class)
 			(best == NULL ||
 				page_free_count(page) < page_free_count(best)))
 			best = page;
-		page = page->next;
-		if (page == local->queue[class])
+		page = last ? page->prev : page->next;
+		if (page == end)
 			break;
 	}
 	return best;
@@ -214,8 +242,11 @@ static uint32_t notified_take(
 	blocks = fl_page_fold(page, local);
 	/* The owner's own frees may have queued it before the news came, and
 	 * its allocations may have filled it again. */
-	if (page->place != PLACE_FULL)
+	if (page->place != PLACE_FULL) {
+		pass_moved(heap, &local->moved);
+		fl_local_settle(heap, local, page);
 		return blocks;
+	}
 	if (page_used(page) < page->formed) {
 		pass_moved(heap, &local->moved);
 		full_leave(heap, local, page);
@@ -274,10 +305,12 @@ struct page *fl_local_refill(
 	/* Another's news that comes right now comes the next time. */
 	if (local->told != NULL || fl_load_relaxed(&local->notified) != NULL)
 		fl_local_drain(heap, local);
-	page = queue_fullest(local, class);
+	page = list_fullest(local->queue[class], false);
+	if (page == NULL)
+		page = list_fullest(local->dry[class], true);
 	if (page == NULL)
 		return NULL;
-	list_remove(&local->queue[class], page);
+	list_remove(list_of(local, page, (enum place)page->place), page);
 	if (!current_retire(heap, local, class)) {
 		queue_insert(heap, local, page);
 		return old;
@@ -304,13 +337,13 @@ struct page *fl_local_more(const struct heap *heap, struct local *local,
 
 	if (page != &fl_page_none && has_more(heap, page, tail))
 		return page;
-	page = local->queue[class];
-	/* Those without a free block are at the end. */
+	page = local->dry[class];
+	/* The youngest are at the end. */
 	for (i = 0; page != NULL && i < CANDIDATES; i++) {
 		page = page->prev;
 		if (has_more(heap, page, tail))
 			return page;
-		if (page == local->queue[class])
+		if (page == local->dry[class])
 			break;
 	}
 	return NULL;
@@ -365,38 +398,61 @@ bool fl_local_untold(struct page *page)
 	return remote_state(fl_load_relaxed(&page->remote)) != REMOTE_NOTIFIED;
 }
 
+/* Takes the next page of a list that this pass has not looked at, which is at
+ * the list's end then; NULL if there is none. */
+static struct page *salvage_next(struct page **head, uint16_t pass)
+{
+	struct page *page = *head;
+
+	if (page == NULL || page->looked == pass)
+		return NULL;
+	page->looked = pass;
+	fl_store_relaxed(head, page->next);
+	return page;
+}
+
 bool fl_local_salvage(const struct heap *heap, struct local *local,
 	unsigned class, uint16_t pass)
 {
-	struct page *page = local->full[class];
+	struct page *page = salvage_next(&local->dry[class], pass);
 	uint64_t word;
 
-	if (page == NULL || page->looked == pass)
+	if (page == NULL)
+		page = salvage_next(&local->full[class], pass);
+	if (page == NULL)
 		return false;
-	page->looked = pass;
-	fl_store_relaxed(&local->full[class], page->next);
 	word = fl_load_relaxed(&page->remote);
 	if (page_used(page) == page->formed && remote_count(page, word) == 0)
 		return true;
 	fl_page_fold(page, local);
 	pass_moved(heap, &local->moved);
-	full_leave(heap, local, page);
+	if (page->place == PLACE_FULL) {
+		full_leave(heap, local, page);
+	} else {
+		list_remove(&local->dry[class], page);
+		queue_link(heap, local, page);
+	}
 	return true;
 }
 
 void fl_local_settle(
 	const struct heap *heap, struct local *local, struct page *page)
 {
-	if (page->place != PLACE_FULL || (!page_holed(page) &&
-			page_free_count(page) < page->worth))
-		return;
-	full_leave(heap, local, page);
-}
+	bool none = page_used(page) == page->formed;
 
-void fl_local_rewake(const struct heap *heap, struct page *page)
-{
-	if (page->place == PLACE_QUEUE)
-		page_wake_set(page, page_hole_blocks(heap, page));
+	if (page->place == PLACE_FULL) {
+		if (page_holed(page) || page_free_count(page) >= page->worth)
+			full_leave(heap, local, page);
+		return;
+	}
+	if (page->place != PLACE_QUEUE && page->place != PLACE_DRY)
+		return;
+	wake_at(heap, page);
+	if (page->place == PLACE_QUEUE ? !none
+				       : none || page_used(page) > page->wake)
+		return;
+	list_remove(list_of(local, page, (enum place)page->place), page);
+	queue_link(heap, local, page);
 }
 
 void fl_local_front(
@@ -414,18 +470,27 @@ bool fl_local_wake(
 		pass_moved(heap, &local->moved);
 		full_leave(heap, local, page);
 	}
-	if (page->place != PLACE_QUEUE)
+	if (page->place != PLACE_QUEUE && page->place != PLACE_DRY)
 		return false;
+	/* Of a hole that the provider refused the blocks are in the word, and
+	 * `wake` is as before: that was the last that its owner had. */
+	if (page_used(page) == page_hole_blocks(heap, page) +
+			remote_count(page, fl_load_relaxed(&page->remote)))
+		fl_page_fold(page, local);
 	if (!page_empty(heap, page) ||
 		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED) {
-		page_wake_set(page, page_hole_blocks(heap, page));
+		pass_moved(heap, &local->moved);
+		fl_local_settle(heap, local, page);
 		return false;
 	}
 	if (!heap->lean) {
 		/* Behind those that have blocks, for the next burst of its
 		 * class; what wants its slices, and sweeps, find it there. */
 		pass_moved(heap, &local->moved);
-		list_remove(&local->queue[page->class], page);
+		list_remove(list_of(local, page, (enum place)page->place),
+			page);
+		page->place = PLACE_QUEUE;
+		wake_at(heap, page);
 		list_insert(&local->queue[page->class], page, true);
 		local->emptied[page->class / 64] |= (uint64_t)1
 			<< page->class % 64;

@@ -20,9 +20,11 @@ void fl_local_remove(struct local *local, struct page *page);
  * current one if the class has none, else queued. */
 void fl_local_join(struct heap *heap, struct local *local, struct page *page);
 
-/* A full page that a sweep has made holes in, or folded so much of that nobody
- * is told any more, is queued: it can be allocated from, or committed into, and
- * must be found empty. */
+/* After blocks of the page have come or gone by a sweep, a fold or a refusal, it
+ * is in the list that it belongs to: among the full or dry ones only as long as
+ * it has less than an eighth free, and queued only if it has a free block; and
+ * the owner's free that changes that is the one which takes the slow path.  By
+ * its owner, who has folded; by a sweep, or whoever has noted the move. */
 void fl_local_settle(
 	const struct heap *heap, struct local *local, struct page *page);
 
@@ -48,15 +50,16 @@ struct page *fl_local_more(const struct heap *heap, struct local *local,
  * returns whether that was all. */
 bool fl_local_drain(const struct heap *heap, struct local *local);
 
-/* Queues one more full page of the class if it has a free block at all; each
- * page is looked at once in one pass.  Returns whether there may be more. */
+/* Queues one more full or dry page of the class if it has a free block at all;
+ * each page is looked at once in one pass.  Returns whether there may be more. */
 bool fl_local_salvage(const struct heap *heap, struct local *local,
 	unsigned class, uint16_t pass);
 
-/* After holes of a queued page have come, or blocks of theirs come back by a
- * refusal: its owner's last free is again the one that takes the slow path.  By
- * its owner, who has folded. */
-void fl_local_rewake(const struct heap *heap, struct page *page);
+/* How many blocks of a page in such a list are in use when its owner's free is to
+ * take the slow path: if it is full or dry, when an eighth is free; else, or when
+ * less than that is in use, when all but the `holes` are. */
+uint32_t fl_local_wake_at(
+	const struct page *page, enum place place, uint32_t holes);
 
 /* Puts a queued page where the next refill looks first. */
 void fl_local_front(
@@ -70,8 +73,8 @@ void fl_local_notify(struct heap *heap, struct page *page);
  * about to: the page is NOTIFIED.  By the owner, or under local->lock. */
 bool fl_local_untold(struct page *page);
 
-/* After the owner's free, when `used` has come down to `wake`: queues a full
- * page; returns whether an empty queued one has been taken out, in TRANSIT, for
+/* After the owner's free, when `used` has come down to `wake`: queues a full or
+ * dry page; returns whether an empty queued one has been taken out, in TRANSIT, for
  * the caller to release. */
 bool fl_local_wake(
 	const struct heap *heap, struct local *local, struct page *page);

@@ -226,7 +226,6 @@ static bool page_hand(struct heap *heap, struct local *local, struct page *page)
 		(count == HANDED_RANGES ? PAGE_DUE : 0));
 	if (bytes == 0)
 		return false;
-	fl_local_rewake(heap, page);
 	fl_local_settle(heap, local, page);
 	state = lock_take(&heap->lock);
 	page->chunk->handed |= slice_mask(page->first_slice, 1);

@@ -132,7 +132,6 @@ static void page_purge(struct sweep *sweep, struct page *page, uint64_t only)
 		/* That of a slice always has room. */
 		sweep->cut |= page->slices > 1;
 	}
-	fl_local_rewake(heap, page);
 	page->swept_used = (uint16_t)page_used(page);
 }
 
@@ -203,6 +202,8 @@ static struct page *class_next(struct local *local, unsigned class,
 		return page;
 	}
 	page = list_next(local, &local->queue[class], number, missed);
+	if (page == NULL)
+		page = list_next(local, &local->dry[class], number, missed);
 	if (page == NULL)
 		page = list_next(local, &local->full[class], number, missed);
 	return page;

@@ -201,6 +201,60 @@ static void break_state_abandoned(struct scene *s)
 	SET(s->abandoned->owner, 1);
 }
 
+/* Changes `wake`, and `used` as little as that does. */
+static void wake_set(struct page *page, uint32_t wake)
+{
+	uint32_t used = page_used(page);
+
+	SET(page->wake, wake);
+	SET(page->above, used - wake);
+}
+
+static void break_wake_current(struct scene *s)
+{
+	wake_set(s->current, 0);
+}
+
+static void break_wake_full(struct scene *s)
+{
+	wake_set(s->full, 64 - 8 - 1);
+}
+
+static void break_wake_abandoned(struct scene *s)
+{
+	wake_set(s->abandoned, 0);
+}
+
+static void break_wake_queued(struct scene *s)
+{
+	wake_set(s->queued, 1);
+}
+
+/* A page of 64 blocks, all formed, that is dry is so from 57 in use on. */
+static void break_wake_dry(struct scene *s)
+{
+	SET(s->queued->place, PLACE_DRY);
+	wake_set(s->queued, 64 - 8 - 1);
+}
+
+static void break_place_queued(struct scene *s)
+{
+	SET(s->queued->free, NULL);
+	SET(s->queued->above, s->queued->formed - s->queued->wake);
+}
+
+static void break_place_dry(struct scene *s)
+{
+	SET(s->queued->place, PLACE_DRY);
+	SET(s->queued->wake, 64 - 8);
+	SET(s->queued->above, 0);
+}
+
+static void break_place_full(struct scene *s)
+{
+	SET(s->full->above, 0);
+}
+
 static void break_list_interior(struct scene *s)
 {
 	SET(s->queued->free, (void *)((char *)s->queued->free + 16));
@@ -280,8 +334,8 @@ static void break_span_populated(struct scene *s)
 
 static void break_list_place(struct scene *s)
 {
-	SET(s->queued->place, PLACE_FULL);
-	SET(s->queued->remote, remote_with(s->queued->remote, REMOTE_NOTIFIED));
+	SET(s->queued->place, PLACE_CURRENT);
+	wake_set(s->queued, WAKE_NEVER);
 }
 
 static void break_list_class(struct scene *s)
@@ -597,6 +651,22 @@ static const struct {
 		break_abandoned_class },
 	{ "a list is linked both ways", break_links },
 	{ "no lock is held", break_lock },
+	{ "wake is where a free changes what a page is good for",
+		break_wake_current },
+	{ "wake is where a free changes what a page is good for",
+		break_wake_full },
+	{ "wake is where a free changes what a page is good for",
+		break_wake_abandoned },
+	{ "wake is where a free changes what a page is good for",
+		break_wake_queued },
+	{ "wake is where a free changes what a page is good for",
+		break_wake_dry },
+	{ "a queued page has a free block, others less than an eighth",
+		break_place_queued },
+	{ "a queued page has a free block, others less than an eighth",
+		break_place_dry },
+	{ "a queued page has a free block, others less than an eighth",
+		break_place_full },
 	{ "no lock is held", break_growing },
 	{ "no lock is held", break_lock_local },
 	{ "no call is in progress", break_calling },

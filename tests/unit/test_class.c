@@ -521,25 +521,164 @@ static struct page *tailed(struct rig *rig)
 	return page;
 }
 
-/* So is what others freed of a queued page that was not the last one. */
-static void test_class_salvage_queued(void)
+/* No memory is committed while a page of the context's has free blocks, however
+ * many lie before it that have none: one that is empty, or of which its owner
+ * has freed an eighth. */
+static void test_class_free_before_tail(void)
+{
+	/* In a lean heap an empty page goes at once. */
+	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 1100 * MIB, 3);
+	struct page *empty = white_page_whole(rig, CLASS);
+	struct page *pages[8];
+	uint64_t commits;
+	void *block = white_pop(empty, 1);
+
+	pages[0] = tailed(rig);
+	fl_local_join(white_heap(rig), white_heap(rig)->locals[0], empty);
+	for (unsigned i = 1; i < 8; i++)
+		pages[i] = tailed(rig);
+	white_free(rig, 0, block);
+	CHECK_EQUAL(page_used(empty), 0);
+	white_free(rig, 0, white_block(pages[1], 2));
+	CHECK_EQUAL(pages[1]->place, PLACE_QUEUE);
+	white_check(rig);
+	commits = rig->sim.made[SIM_COMMIT];
+	CHECK(take(rig, 0) == white_block(pages[1], 2));
+	CHECK(white_page(rig, take(rig, 0)) == empty);
+	CHECK_EQUAL(rig->sim.made[SIM_COMMIT], commits);
+	CHECK_EQUAL(pages[1]->place, PLACE_DRY);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Nor while the page that would be extended has some of others'. */
+static void test_class_others_before_tail(void)
+{
+	struct rig *rig = begin();
+	struct page *pages[6];
+	uint64_t commits;
+
+	for (unsigned i = 0; i < 6; i++)
+		pages[i] = tailed(rig);
+	white_free(rig, 1, white_block(pages[5], 3));
+	/* So that the current page has no tail. */
+	fl_local_leave(white_heap(rig)->locals[0], pages[0]);
+	commits = rig->sim.made[SIM_COMMIT];
+	CHECK(take(rig, 0) == white_block(pages[5], 3));
+	CHECK_EQUAL(rig->sim.made[SIM_COMMIT], commits);
+	rig_end_now(rig, true);
+}
+
+/* Nor while the page whose hole would be filled has. */
+static void test_class_others_before_hole(void)
+{
+	struct rig *rig = begin();
+	void *blocks[128];
+	struct page *page;
+	uint64_t commits;
+
+	take_many(rig, blocks, 128);
+	page = white_page(rig, blocks[0]);
+	/* A granule is four blocks, another page current. */
+	for (unsigned i = 0; i < 16; i++)
+		white_free(rig, 0, blocks[i]);
+	fallow_reclaim(&rig->heap, FALLOW_RECLAIM_SPLIT);
+	CHECK(page_holed(page));
+	CHECK_EQUAL(page->place, PLACE_DRY);
+	white_check(rig);
+	white_free(rig, 1, blocks[40]);
+	commits = rig->sim.made[SIM_COMMIT];
+	CHECK(take(rig, 0) == blocks[40]);
+	CHECK_EQUAL(rig->sim.made[SIM_COMMIT], commits);
+	CHECK(white_page(rig, take(rig, 0)) == page);
+	CHECK_EQUAL(rig->sim.made[SIM_COMMIT], commits + 1);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* A dry page comes back with an eighth of what was formed of it, not with less:
+ * where it is one of few it serves nevertheless. */
+static void test_class_dry_eighth(void)
+{
+	struct rig *rig = begin();
+	struct local *local = white_heap(rig)->locals[0];
+	struct page *page = tailed(rig);
+	void *blocks[16];
+
+	for (unsigned i = 4; i < 16; i++)
+		CHECK((blocks[i] = take(rig, 0)) != NULL);
+	CHECK_EQUAL(page->formed, 16);
+	fl_local_leave(local, page);
+	(void)tailed(rig);
+	fl_local_join(white_heap(rig), local, page);
+	CHECK_EQUAL(page->wake, 16 - 2);
+	white_free(rig, 0, blocks[7]);
+	CHECK_EQUAL(page->place, PLACE_DRY);
+	white_check(rig);
+	CHECK(take(rig, 0) == blocks[7]);
+	CHECK_EQUAL(page->place, PLACE_CURRENT);
+	(void)tailed(rig);
+	fl_local_leave(local, page);
+	(void)tailed(rig);
+	fl_local_join(white_heap(rig), local, page);
+	white_free(rig, 0, blocks[7]);
+	white_free(rig, 0, blocks[8]);
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	CHECK_EQUAL(page->wake, 0);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* So is what others freed of a dry page that was not the last one. */
+static void test_class_salvage_dry(void)
 {
 	struct rig *rig = begin();
 	struct page *pages[10];
+	struct op op;
 	void *block;
 
 	for (unsigned i = 0; i < 10; i++)
 		pages[i] = tailed(rig);
 	CHECK_EQUAL(pages[0]->place, PLACE_CURRENT);
-	CHECK(white_heap(rig)->locals[0]->queue[CLASS] == pages[1]);
+	CHECK(white_heap(rig)->locals[0]->dry[CLASS] == pages[1]);
 	rig->sim.refuse_from = rig->sim.calls + 1;
 	CHECK(fallow_alloc(&rig->heap, SIZE) == NULL);
-	/* A search that fails turns the queue all the way round. */
-	CHECK(white_heap(rig)->locals[0]->queue[CLASS] == pages[1]);
+	/* A search that fails turns the list all the way round. */
+	CHECK(white_heap(rig)->locals[0]->dry[CLASS] == pages[1]);
 	block = white_block(pages[6], 2);
 	white_free(rig, 1, block);
+	op = white_op(rig, 0);
+	fl_class_salvage(&op, CLASS);
+	op_drop(&op);
+	CHECK(op.local->queue[CLASS] == pages[6]);
+	white_check(rig);
 	CHECK(fallow_alloc_flags(&rig->heap, SIZE, FALLOW_NORECLAIM) == block);
 	CHECK(fallow_alloc(&rig->heap, SIZE) == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Dry pages of which others have freed all go where the context's empty pages
+ * do, and the rest with the context. */
+static void test_class_dry_goes(void)
+{
+	struct rig *rig = begin();
+	struct page *pages[6];
+	struct op op;
+
+	for (unsigned i = 0; i < 6; i++)
+		pages[i] = tailed(rig);
+	for (uint32_t i = 0; i < 4; i++)
+		white_free(rig, 1, white_block(pages[3], i));
+	CHECK_EQUAL(pages[3]->place, PLACE_DRY);
+	op = white_op(rig, 0);
+	fl_class_trim_all(&op);
+	op_drop(&op);
+	CHECK(map_find(op.heap, pages[3]->base) == NULL);
+	white_check(rig);
+	offline(rig, 0);
+	CHECK(op.local->dry[CLASS] == NULL);
+	CHECK_EQUAL(pages[1]->place, PLACE_ABANDONED);
 	white_check(rig);
 	rig_end_now(rig, true);
 }
@@ -563,6 +702,11 @@ const struct test tests[] = {
 	{ "class_open_tables", test_class_open_tables },
 	{ "class_loose", test_class_loose },
 	{ "class_salvage_abandoned", test_class_salvage_abandoned },
-	{ "class_salvage_queued", test_class_salvage_queued },
+	{ "class_free_before_tail", test_class_free_before_tail },
+	{ "class_others_before_tail", test_class_others_before_tail },
+	{ "class_others_before_hole", test_class_others_before_hole },
+	{ "class_dry_eighth", test_class_dry_eighth },
+	{ "class_dry_goes", test_class_dry_goes },
+	{ "class_salvage_dry", test_class_salvage_dry },
 	{ NULL, NULL },
 };

@@ -131,8 +131,6 @@ static size_t purge(struct model *model, uint64_t only)
 
 	batch_begin(&batch);
 	do {
-		uint32_t used = page_used(page);
-
 		fl_page_fold(page, op.local);
 		fl_batch_entry(op.heap, &batch, (struct entry){ .page = page });
 		made = fl_hole_make(op.heap, page, only, fl_batch_range,
@@ -141,8 +139,6 @@ static size_t purge(struct model *model, uint64_t only)
 			fl_batch_drop(op.heap, &batch);
 			break;
 		}
-		if (page->place == PLACE_QUEUE)
-			page_wake_set(page, page->wake + page_used(page) - used);
 		fl_local_settle(op.heap, op.local, page);
 		CHECK(page_holed(page));
 		CHECK(fl_hole_pending(op.heap, page));
@@ -467,15 +463,12 @@ static void one_by_one(struct model *model)
 	for (n = 0; due > 0 && n < 1000; n++) {
 		struct op op = white_op(model->rig, 0);
 		struct fallow_range range;
-		uint32_t used = page_used(page);
 
 		bytes = fl_hole_make(
 			heap, page, UINT64_MAX, no_more, &range);
 		CHECK_EQUAL(bytes, range.size);
 		CHECK(page_holed(page) && fl_hole_pending(heap, page));
 		CHECK(!page_empty(heap, page));
-		if (page->place == PLACE_QUEUE)
-			page_wake_set(page, page->wake + page_used(page) - used);
 		fl_local_settle(heap, op.local, page);
 		op_drop(&op);
 		handed_set(heap, page, true);

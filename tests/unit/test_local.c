@@ -60,8 +60,8 @@ static uint64_t other_free(struct rig *rig, struct page *page, uint32_t index)
 	return page->remote;
 }
 
-/* The first is current; others are queued, those with free blocks in front,
- * the newest first, those without at the end. */
+/* The first is current; others are queued, the newest first, and those without
+ * a free block are dry. */
 static void test_local_join(void)
 {
 	struct rig *rig = begin();
@@ -76,8 +76,9 @@ static void test_local_join(void)
 	CHECK_EQUAL(first->place, PLACE_CURRENT);
 	CHECK_EQUAL(first->wake, UINT32_MAX);
 	CHECK(local->queue[CLASS] == third);
-	CHECK(third->next == second && second->next == none);
-	CHECK(none->next == third && third->prev == none);
+	CHECK(third->next == second && second->next == third);
+	CHECK(local->dry[CLASS] == none && none->next == none);
+	CHECK_EQUAL(none->place, PLACE_DRY);
 	CHECK_EQUAL(third->place, PLACE_QUEUE);
 	CHECK_EQUAL(third->wake, 0);
 	CHECK_EQUAL(third->owner, 0);
@@ -111,7 +112,7 @@ static void test_local_leave(void)
 }
 
 /* Of the first four queued pages the fullest one becomes current; what is
- * behind them is not looked at, nor is one without a free block taken. */
+ * behind them is not looked at. */
 static void test_local_refill_fullest(void)
 {
 	static const unsigned used[] = { 63, 50, 64, 10, 20 };
@@ -122,9 +123,10 @@ static void test_local_refill_fullest(void)
 
 	for (unsigned i = 0; i < 5; i++)
 		pages[i] = joined(rig, used[i]);
-	/* 20 10 50 63, and the one without a free block at the end. */
+	/* 20 10 50 63, and the one without a free block is not among them. */
 	CHECK(local->queue[CLASS] == pages[4]);
-	CHECK(local->queue[CLASS]->prev == pages[2]);
+	CHECK(local->queue[CLASS]->prev == pages[0]);
+	CHECK(local->dry[CLASS] == pages[2]);
 	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
 	CHECK(local->current[CLASS] == pages[0]);
 	CHECK_EQUAL(current->place, PLACE_FULL);
@@ -155,7 +157,7 @@ static void test_local_refill_own(void)
 	rig_end_now(rig, true);
 }
 
-/* A page that ran out with a tail waits at the queue's end, and is found. */
+/* A page that ran out with a tail is dry, and is found. */
 static void test_local_tail(void)
 {
 	struct rig *rig = begin();
@@ -170,7 +172,7 @@ static void test_local_tail(void)
 	other = joined(rig, 10);
 	CHECK(fl_local_refill(heap, local, CLASS));
 	CHECK(local->current[CLASS] == other);
-	CHECK_EQUAL(tail->place, PLACE_QUEUE);
+	CHECK_EQUAL(tail->place, PLACE_DRY);
 	CHECK(fl_local_more(white_heap(rig), local, CLASS, true) == tail);
 	joined(rig, 63);
 	CHECK(fl_local_more(white_heap(rig), local, CLASS, true) == tail);
