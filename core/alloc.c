@@ -355,58 +355,29 @@ static __attribute__((noinline)) void *alloc_kept(struct heap *heap,
 	return (void *)span->base;
 }
 
-/* A span, for a context that there is: the one that it freed last, where it has
- * them in turn. */
-static inline void *alloc_span(struct heap *heap, size_t size, unsigned flags,
-	uintptr_t caller, struct fl_port_state state)
+__attribute__((noinline)) void *fl_alloc_steps(struct heap *heap,
+	size_t size, unsigned flags, uintptr_t caller,
+	struct fl_port_state state)
 {
-	struct page *span = span_youngest(fl_load_hot(
-		&heap->serving[fl_port_context()]),
-		align_up(size, GRANULE_BYTES));
-
-	if (unlikely(span == NULL))
+	if (unlikely(fl_port_context() >= fl_load_hot(&heap->contexts)))
+		return alloc_other(heap, size, flags, caller, state);
+	if (unlikely(size > SIZE_CLASS_MAX))
 		return alloc_kept(heap, size, flags, caller, state);
-	fl_port_leave(state);
-	usage_given(heap->usage, size, span->span_size);
-	if (flags & FALLOW_ZERO)
-		return memset((void *)span->base, 0, span->span_size);
-	return (void *)span->base;
+	return alloc_refilled(heap, size, flags, caller, state);
 }
 
-/* A size without a pointer of its own to its page is served as fast as it can
- * be; by the slow path, which answers, while another asks for memory: where a
- * few blocks are replaced among many free ones none would come there else. */
 __attribute__((noinline)) void *fl_alloc_stepped(struct heap *heap,
 	size_t size, unsigned flags, uintptr_t caller,
 	struct fl_port_state state)
 {
-	unsigned index = fl_port_context();
-	bool clean = false;
-	struct local *local;
-	struct page *page;
 	void *block;
+	size_t dirty;
 
-	if (unlikely(index >= fl_load_hot(&heap->contexts)))
-		return alloc_other(heap, size, flags, caller, state);
-	if (unlikely(size <= SIZE_DIRECT_MAX))
-		return alloc_refilled(heap, size, flags, caller, state);
-	if (unlikely(size > SIZE_CLASS_MAX))
-		return alloc_span(heap, size, flags, caller, state);
-	local = fl_load_hot(&heap->serving[index]);
-	page = local->current[size <= SIZE_MEDIUM_MAX
-			? size_doubled_class(size)
-			: size_whole_class(size)];
-	/* Bits or a list: nothing is nothing. */
-	if (unlikely(page->bits == 0 ||
-		    (reclaim_asked(heap, local) && !(flags & FALLOW_NOWAIT))))
-		return alloc_refilled(heap, size, flags, caller, state);
-	block = size <= SIZE_SMALL_MAX ? list_pop(page)
-				       : bits_pop(page, &clean);
-	page_use(heap, page);
-	fl_port_leave(state);
-	usage_given(heap->usage, size, page->block_size);
-	if (unlikely((flags & FALLOW_ZERO) && !clean))
-		return memset(block, 0, page->block_size);
+	if (unlikely(size <= SIZE_DIRECT_MAX ||
+		    !alloc_stepped_hot(heap, size, state, &block, &dirty)))
+		return fl_alloc_steps(heap, size, flags, caller, state);
+	if (unlikely((flags & FALLOW_ZERO) && dirty > 0))
+		return memset(block, 0, dirty);
 	return block;
 }
 

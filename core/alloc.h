@@ -4,7 +4,8 @@
 #define CORE_ALLOC_H
 
 #include "page.h"
-#include "usage.h"
+#include "reclaim.h"
+#include "span.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -51,6 +52,11 @@ void *fl_alloc_plain(
 void *fl_alloc_stepped(struct heap *heap, size_t size, unsigned flags,
 	uintptr_t caller, struct fl_port_state state);
 
+/* The same where alloc_stepped_hot() could not, either: by what the context has,
+ * the cheapest first. */
+void *fl_alloc_steps(struct heap *heap, size_t size, unsigned flags,
+	uintptr_t caller, struct fl_port_state state);
+
 #pragma GCC visibility pop
 
 /*
@@ -80,6 +86,55 @@ static inline __attribute__((always_inline)) void *alloc_hot(
 	fl_port_leave(*state);
 	usage_given(heap->usage, size, (*page)->block_size);
 	return block;
+}
+
+/*
+ * The same for a size above SIZE_DIRECT_MAX, inside the context: its page is
+ * found by the class, or the span is the one that was freed last.  Flat, too.
+ * Returns whether there is a block, with which the context is left; if not, the
+ * steps after it find out why.  While another asks for memory there is none:
+ * where a few blocks are replaced among many free ones nothing else would ever
+ * come to the slow path, which answers.  *dirty: how many bytes of the block may
+ * not read as zero.
+ */
+static inline __attribute__((always_inline)) bool alloc_stepped_hot(
+	struct heap *heap, size_t size, struct fl_port_state state,
+	void **block, size_t *dirty)
+{
+	unsigned index = fl_port_context();
+	bool clean = false;
+	struct local *local;
+	struct page *page;
+	unsigned class;
+
+	if (unlikely(index >= fl_load_hot(&heap->contexts)))
+		return false;
+	local = fl_load_hot(&heap->serving[index]);
+	if (likely(size <= SIZE_MEDIUM_MAX)) {
+		class = size_doubled_class(size);
+	} else if (size <= SIZE_CLASS_MAX) {
+		class = size_whole_class(size);
+	} else {
+		page = span_youngest(local, align_up(size, GRANULE_BYTES));
+		if (unlikely(page == NULL))
+			return false;
+		fl_port_leave(state);
+		usage_given(heap->usage, size, page->span_size);
+		*dirty = page->span_size;
+		*block = (void *)page->base;
+		return true;
+	}
+	page = local->current[class];
+	/* Bits or a list: nothing is nothing. */
+	if (unlikely(reclaim_asked(heap, local) || page->bits == 0))
+		return false;
+	*block = size <= SIZE_SMALL_MAX ? list_pop(page)
+					: bits_pop(page, &clean);
+	page_use(heap, page);
+	fl_port_leave(state);
+	usage_given(heap->usage, size, page->block_size);
+	*dirty = clean ? 0 : page->block_size;
+	return true;
 }
 
 #endif

@@ -41,7 +41,7 @@ static struct page *span_begin(struct bump *bump, uintptr_t base)
 {
 	struct page *span = map_find(bump->heap, base);
 
-	span->arena = bump;
+	fl_span_lend(span, bump);
 	span->asked = BUMP_CHUNK;
 	return span;
 }

@@ -266,6 +266,13 @@ static void page_check(struct check *check, const struct page *page)
 	check->owned++;
 }
 
+/* Whether whoever frees the span may keep it. */
+static bool span_keepable(const struct heap *heap, const struct page *span)
+{
+	return span->span_size <= SPAN_KEPT_MAX && span->arena == NULL &&
+		!page_reserve(heap, span);
+}
+
 static void span_check(struct check *check, const struct page *span)
 {
 	holds(check, fl_memory_populated(
@@ -274,6 +281,11 @@ static void span_check(struct check *check, const struct page *span)
 	holds(check, remote_state(span->remote) == REMOTE_SPAN ||
 			span_kept(span),
 		"a span is in use, or kept", span->base);
+	holds(check, span->owner == (span_keepable(check->heap, span)
+				? OWNER_FREER
+				: OWNER_NONE),
+		"a span's owner says whether who frees it may keep it",
+		span->base);
 	check->kept += span_kept(span);
 }
 

@@ -298,7 +298,8 @@ static __attribute__((noinline)) void wake_other(
 		wake_search(heap, page, state);
 }
 
-/* A block of another's page, or of this context's that is parked or holed. */
+/* A block of another's page, or of this context's that is parked or holed, or
+ * a span that is not to be kept. */
 static __attribute__((noinline)) void free_others(struct heap *heap, void *p,
 	struct page *page, uintptr_t caller, struct fl_port_state state)
 {
@@ -306,6 +307,7 @@ static __attribute__((noinline)) void free_others(struct heap *heap, void *p,
 
 	op_local(&op);
 	if (likely(op.local != NULL && op.local->calling == 0 &&
+		    page->kind != PAGE_SPAN &&
 		    (fl_load_hot(&page->owner) & ~OWNER_FLAGS) !=
 			    op.local->index))
 		remote_free(&op, p, page);
@@ -313,41 +315,50 @@ static __attribute__((noinline)) void free_others(struct heap *heap, void *p,
 		free_other(heap, p, caller, state);
 }
 
-/* A span, which the context keeps, as a rule.  Not while another asks for
- * memory: what it has kept before is soon used up, and the slow path that then
- * comes answers. */
+/* A span that the context may keep, as it does as a rule.  Not while another
+ * asks for memory: what it has kept before is soon used up, and the slow path
+ * that then comes answers. */
 static __attribute__((noinline)) void free_span(struct heap *heap, void *p,
 	struct page *page, uintptr_t caller, struct fl_port_state state)
 {
 	unsigned context = fl_port_context();
+	struct local *local;
 
-	if (page->base == (uintptr_t)p &&
-		context < fl_load_hot(&heap->contexts) &&
-		!heap_parked(heap, context) &&
-		!fl_load_hot(&heap->deferring) &&
-		!reclaim_asked(heap, heap->locals[context]) &&
-		span_keep(heap, heap->locals[context], page))
-		fl_port_leave(state);
-	else
-		free_other(heap, p, caller, state);
+	if (likely(page->base == (uintptr_t)p &&
+		    context < fl_load_hot(&heap->contexts) &&
+		    !fl_load_hot(&heap->deferring))) {
+		local = fl_load_hot(&heap->serving[context]);
+		if (likely(!reclaim_asked(heap, local) &&
+			    span_keep(heap, local, page))) {
+			fl_port_leave(state);
+			return;
+		}
+	}
+	free_other(heap, p, caller, state);
 }
 
 /* A block of a page whose owner's word is not the context's index alone: of a
- * medium or whole page of its own, as a rule. */
-static __attribute__((noinline)) void free_bits(struct heap *heap, void *p,
-	struct page *page, uintptr_t caller, struct fl_port_state state)
+ * medium or whole page of its own, as a rule, or a span.  In the hot path's own
+ * function, so that what is known there is known here. */
+static inline __attribute__((always_inline)) void free_bits(
+	struct heap *heap, void *p, struct page *page, uintptr_t caller,
+	struct fl_port_state state)
 {
 	unsigned context = fl_port_context();
-	uint32_t index =
-		page_place(page, (uint32_t)((uintptr_t)p - page->base));
+	/* Loaded anew, so that the hot path compares it in memory. */
+	uint32_t owner = fl_load_relaxed(&page->owner);
+	uint32_t index;
 
-	if (unlikely(fl_load_hot(&page->owner) != (context | OWNER_BITS))) {
-		if (page->kind == PAGE_SPAN)
+	if (unlikely(owner != (context | OWNER_BITS))) {
+		if (owner == OWNER_FREER)
 			free_span(heap, p, page, caller, state);
 		else
 			free_others(heap, p, page, caller, state);
-	} else if (unlikely(heap_parked(heap, context) ||
-			   misuse_doubtful_bits(heap, page, p, index))) {
+		return;
+	}
+	index = page_place(page, (uint32_t)((uintptr_t)p - page->base));
+	if (unlikely(heap_parked(heap, context) ||
+		    misuse_doubtful_bits(heap, page, p, index))) {
 		free_other(heap, p, caller, state);
 	} else if (bits_put(heap, page, index)) {
 		wake_other(heap, page, state);

@@ -127,7 +127,13 @@ struct page {
 _Static_assert(FALLOW_CONTEXTS_MAX < OWNER_BITS, "an index leaves the bits");
 /* Nobody: not what a register that was never set holds as an index, which the
  * hot free compares with it before anything else has looked. */
-#define OWNER_NONE (OWNER_HOLES | (uint32_t)0x0badc0de)
+#define OWNER_NOBODY ((uint32_t)0x0badc0de)
+#define OWNER_NONE (OWNER_HOLES | OWNER_NOBODY)
+/* Nobody's either: a span that whoever frees it may keep, because it is of no
+ * arena, not the emergency pool, and small enough. */
+#define OWNER_FREER (OWNER_BITS | OWNER_NOBODY)
+_Static_assert((OWNER_NOBODY & OWNER_FLAGS) == 0 &&
+		FALLOW_CONTEXTS_MAX < OWNER_NOBODY, "nobody is no index");
 _Static_assert(SLICE_BYTES / 16 < PAGE_USED, "blocks are counted in 14 bits");
 
 _Static_assert(offsetof(struct page, remote) == CACHE_LINE_BYTES,
@@ -500,9 +506,9 @@ static inline bool heap_parked(const struct heap *heap, unsigned index)
 /* The context that owns the page, or FALLOW_NO_CONTEXT. */
 static inline uint32_t page_owner(const struct page *page)
 {
-	uint32_t owner = fl_load_relaxed(&page->owner);
+	uint32_t owner = fl_load_relaxed(&page->owner) & ~OWNER_FLAGS;
 
-	return owner == OWNER_NONE ? FALLOW_NO_CONTEXT : owner & ~OWNER_FLAGS;
+	return owner == OWNER_NOBODY ? FALLOW_NO_CONTEXT : owner;
 }
 
 /* Whether the page may have holes. */

@@ -505,6 +505,8 @@ struct local fl_local_none = {
 	.direct = { [0 ... SIZE_DIRECT_COUNT - 1] = &fl_page_none },
 	.current = { [0 ... CLASS_COUNT - 1] = &fl_page_none },
 	.index = FALLOW_NO_CONTEXT,
+	/* It keeps no more spans. */
+	.kept_count = UINT32_MAX,
 };
 
 /* Under local->lock.  What the context wrote before is seen by whoever takes

@@ -66,8 +66,9 @@ static inline void *bits_pop(struct page *page, bool *clean)
 	/* What is clean is free. */
 	page->clean &= others;
 	(void)fl_add_hot(&page->above, 1);
+	/* A product below that of a chunk. */
 	return (void *)(page->base +
-		(uintptr_t)(unsigned)__builtin_ctzll(bits) * page->block_size);
+		(unsigned)__builtin_ctzll(bits) * page->block_size);
 }
 
 /* The same of a small page. */

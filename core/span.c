@@ -152,12 +152,27 @@ struct page *fl_span_take(struct op *op, size_t size, size_t align, bool zero)
 	return span;
 }
 
+/* Says whether the context that frees the span may keep it. */
+static void span_owner_set(struct page *span)
+{
+	fl_store_relaxed(&span->owner, span->span_size <= SPAN_KEPT_MAX &&
+				span->arena == NULL ? OWNER_FREER
+						    : OWNER_NONE);
+}
+
+void fl_span_lend(struct page *span, void *arena)
+{
+	span->arena = arena;
+	span_owner_set(span);
+}
+
 void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero)
 {
 	struct page *span = fl_span_take(op, size, align, zero);
 
 	if (span == NULL)
 		return NULL;
+	span_owner_set(span);
 	fl_memory_live(op->heap, span->span_size);
 	return (void *)span->base;
 }
@@ -252,6 +267,7 @@ static void span_shrink(struct op *op, struct page *span, size_t size)
 	usage_given(heap->usage, size, size);
 	fl_memory_live(heap, size - span->span_size);
 	fl_store_relaxed(&span->span_size, size);
+	span_owner_set(span);
 }
 
 /* Takes `more` slices from `next` if they are free; for a NOWAIT call also only
@@ -301,6 +317,7 @@ static bool span_grow(
 	usage_given(heap->usage, size, size);
 	fl_memory_live(heap, size - old);
 	fl_store_relaxed(&span->span_size, size);
+	span_owner_set(span);
 	return true;
 }
 

@@ -18,6 +18,9 @@ struct page *fl_span_take(
  * is no memory for it.  Drops the context. */
 void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero);
 
+/* The span, in use, is an arena's. */
+void fl_span_lend(struct page *span, void *arena);
+
 /* Frees the span; returns false iff `addr` is no begin of a span in use. */
 bool fl_span_free(struct op *op, struct page *span, uintptr_t addr);
 
@@ -50,17 +53,20 @@ static inline bool span_claim(struct page *span, enum remote_state state)
 }
 
 /*
- * Frees a span that is in use by all the caller knows, but keeps it for the
- * context's next ones; returns false iff it cannot, and it is as it was.  By the
- * context, without its lock; takes none.
+ * Frees a span of OWNER_FREER that is in use by all the caller knows, but keeps
+ * it for the next ones of the context, of whose local or of the one that has
+ * nothing `local` is; returns false iff it cannot, and the span is as it was.  By
+ * the context, without its lock; takes none.
  */
 static inline bool span_keep(
 	struct heap *heap, struct local *local, struct page *span)
 {
-	if (span->span_size > SPAN_KEPT_MAX || span->arena != NULL ||
-		local->kept_count >= heap->spans_kept ||
-		span == fl_load_hot(&heap->reserve_span) ||
-		!span_claim(span, REMOTE_KEPT))
+	uint64_t word = remote_word(REMOTE_SPAN, 0);
+
+	/* Pairs with span_claim(). */
+	if (local->kept_count >= heap->spans_kept ||
+		!fl_cas_acq_rel(&span->remote, &word,
+			remote_word(REMOTE_KEPT, 0)))
 		return false;
 	usage_freed(heap->usage, span->span_size);
 	page_use(heap, span);

@@ -47,10 +47,10 @@ static __attribute__((cold, noinline)) void *again(
 }
 
 /* The rest of malloc(), so that it has no frame of its own. */
-static __attribute__((noinline)) void *malloc_other(
+static __attribute__((noinline)) void *malloc_steps(
 	size_t size, uintptr_t caller, struct fl_port_state state)
 {
-	void *block = fl_alloc_stepped(
+	void *block = fl_alloc_steps(
 		heap_of(&board_heap), size, 0, caller, state);
 
 	return likely(block != NULL) ? block : again(BOARD_ALLOC, NULL, 0, size);
@@ -61,10 +61,15 @@ EXPORT void *malloc(size_t size)
 	struct fl_port_state state;
 	struct page *page;
 	void *block = alloc_hot(heap_of(&board_heap), size, &state, &page);
+	size_t dirty;
 
 	if (likely(block != NULL))
 		return block;
-	return malloc_other(
+	if (size > SIZE_DIRECT_MAX &&
+		likely(alloc_stepped_hot(heap_of(&board_heap), size, state,
+			&block, &dirty)))
+		return block;
+	return malloc_steps(
 		size, (uintptr_t)__builtin_return_address(0), state);
 }
 

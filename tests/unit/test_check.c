@@ -408,6 +408,11 @@ static void break_span_state(struct scene *s)
 	SET(s->span->remote, remote_word(REMOTE_TRANSIT, 0));
 }
 
+static void break_span_owner(struct scene *s)
+{
+	SET(s->span->owner, OWNER_NONE);
+}
+
 static void break_span_kept(struct scene *s)
 {
 	SET(s->span->remote, remote_word(REMOTE_KEPT, 0));
@@ -679,6 +684,8 @@ static const struct {
 	{ "a size finds the page of its class", break_direct },
 	{ "what is known to be zero is free", break_clean },
 	{ "a span is in use, or kept", break_span_state },
+	{ "a span's owner says whether who frees it may keep it",
+		break_span_owner },
 	{ "every free span is kept by one context", break_span_kept },
 	{ "what a context keeps is free", break_kept },
 	{ "kept_count counts what a context keeps", break_kept_count },

@@ -77,7 +77,8 @@ static void test_span_alloc(void)
 	CHECK_EQUAL(span->kind, PAGE_SPAN);
 	CHECK_EQUAL(span->span_size, SIZE);
 	CHECK_EQUAL(span->base, (uintptr_t)p);
-	CHECK_EQUAL(span->owner, OWNER_NONE);
+	CHECK_EQUAL(span->owner, OWNER_FREER);
+	CHECK_EQUAL(page_owner(span), FALLOW_NO_CONTEXT);
 	CHECK_EQUAL(page_slices(span), 10);
 	CHECK_EQUAL(mapped(rig, p, span), 10);
 	CHECK_EQUAL(span->chunk->heads, slice_mask(span->first_slice, 1));
@@ -250,11 +251,61 @@ static void test_span_kept_sizes(void)
 		CHECK_EQUAL(heap->counters.live, sizes[i]);
 		white_check(rig);
 	}
-	/* One that is too large to keep. */
-	p = fallow_alloc(&rig->heap, SPAN_KEPT_MAX + 1);
+	/* One that is too large to keep, or has become it, or is not any more:
+	 * its slices go, or do not. */
+	for (unsigned i = 0; i < 3; i++) {
+		p = fallow_alloc(
+			&rig->heap, i == 1 ? SIZE : SPAN_KEPT_MAX + 1);
+		if (i > 0)
+			p = fallow_realloc(&rig->heap, p,
+				i == 1 ? SPAN_KEPT_MAX + 1 : SPAN_KEPT_MAX);
+		CHECK_EQUAL(white_page(rig, p)->owner,
+			i == 2 ? OWNER_FREER : OWNER_NONE);
+		fallow_free(&rig->heap, p);
+		CHECK_EQUAL(heap->locals[0]->kept_count, i == 2);
+		CHECK(i == 2 || mapped(rig, p, NULL) >= 17);
+		white_check(rig);
+	}
+	rig_end_now(rig, true);
+}
+
+/* Nor while the context is parked. */
+static void test_span_kept_parked(void)
+{
+	struct rig *rig;
+	char *p;
+
+	if (FALLOW_MODEL == FALLOW_MODEL_SINGLE) {
+		test_skip("nobody to park for");
+		return;
+	}
+	rig = keeping();
+	p = fallow_alloc(&rig->heap, SIZE);
+	fallow_park(&rig->heap);
 	fallow_free(&rig->heap, p);
-	CHECK_EQUAL(heap->locals[0]->kept_count, 0);
-	CHECK(mapped(rig, p, NULL) >= 17);
+	CHECK(fl_local_none.kept == NULL);
+	CHECK_EQUAL(white_heap(rig)->locals[0]->kept_count, 0);
+	CHECK(mapped(rig, p, NULL) >= 10);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Nor one that is an arena's, whoever frees it by mistake. */
+static void test_span_kept_not(void)
+{
+	struct rig *rig = keeping();
+	struct local *local = white_heap(rig)->locals[0];
+	char *p = fallow_alloc(&rig->heap, SIZE);
+
+	fl_span_lend(white_page(rig, p), rig);
+	white_check(rig);
+	rig->misuses_expected++;
+	fallow_free(&rig->heap, p);
+	CHECK_EQUAL(rig->misuses, 1);
+	CHECK_EQUAL(local->kept_count, 0);
+	fl_span_lend(white_page(rig, p), NULL);
+	fallow_free(&rig->heap, p);
+	CHECK_EQUAL(local->kept_count, 1);
 	white_check(rig);
 	rig_end_now(rig, true);
 }
@@ -586,6 +637,8 @@ const struct test tests[] = {
 	{ "span_free", test_span_free },
 	{ "span_kept", test_span_kept },
 	{ "span_kept_sizes", test_span_kept_sizes },
+	{ "span_kept_not", test_span_kept_not },
+	{ "span_kept_parked", test_span_kept_parked },
 	{ "span_kept_few", test_span_kept_few },
 	{ "span_kept_ends", test_span_kept_ends },
 	{ "span_kept_asked", test_span_kept_asked },
