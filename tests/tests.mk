@@ -421,7 +421,7 @@ endif
 # ----------------------------------------------------------------- targets --
 
 .PHONY: test
-test: programs images archives $(PRELOAD) $(PRELOAD_PROGRAMS) ## everything; TEST=part of a name, SEED=n
+test: programs images archives $(PRELOAD) $(PRELOAD_PROGRAMS) $(PRELOAD_OTHER) $(OTHER_PROGRAMS) ## everything; TEST=part of a name, SEED=n
 	$(file >$(BUILD)/test.plan,$(PLAN))
 	@TEST='$(TEST)' SEED='$(SEED)' JOBS='$(JOBS)' tests/run plan $(BUILD)/test.plan
 

@@ -127,6 +127,15 @@ static void *sweeper_run(void *arg)
 	return NULL;
 }
 
+/* The stack that is wanted: on some CPUs the C library takes no less than more
+ * than that (aarch64: 128 KiB). */
+static size_t stack_bytes(void)
+{
+	long least = sysconf(_SC_THREAD_STACK_MIN);
+
+	return least > (long)STACK_BYTES ? (size_t)least : STACK_BYTES;
+}
+
 /* Makes the thread, of the stack size wanted or, where that is too little for a
  * program's thread-local variables, of the usual one. */
 static bool sweeper_create(void)
@@ -138,7 +147,7 @@ static bool sweeper_create(void)
 	if (pthread_attr_init(&attributes) != 0)
 		return false;
 	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attributes, STACK_BYTES);
+	pthread_attr_setstacksize(&attributes, stack_bytes());
 	failed = pthread_create(&thread, &attributes, sweeper_run, NULL);
 	pthread_attr_destroy(&attributes);
 	if (failed != EINVAL)

@@ -23,6 +23,15 @@
  * machine is. */
 #define PATIENCE_MS 120000
 
+/* Whether this runs under QEMU's emulation of Linux on another CPU.  There a
+ * child of a program with threads cannot make one itself (in QEMU 7.2 it hangs,
+ * under the C library's allocator too), and what the kernel says of a process
+ * is about QEMU. */
+static inline bool emulated(void)
+{
+	return getenv("PRELOAD_EMULATED") != NULL;
+}
+
 /* Hides from the compiler what a pointer points to: no call is left out. */
 static inline void *opaque(void *p)
 {
