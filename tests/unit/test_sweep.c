@@ -349,6 +349,39 @@ static void test_sweep_refused(void)
 	crowd_end(&crowd);
 }
 
+/* What was refused to somebody else's sweep is all that its owner has left of a
+ * page: that is empty as soon as the owner has freed the rest. */
+static void test_sweep_refused_parked(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, 64 * MIB, FALLOW_FLOOR_NONE);
+	struct heap *heap = white_heap(rig);
+	struct page *page = white_page_whole(rig, size_class(1024));
+	void *blocks[8];
+
+	/* Beside the current one. */
+	fl_local_join(heap, heap->locals[1],
+		white_page_whole(rig, size_class(1024)));
+	for (unsigned i = 0; i < 8; i++)
+		blocks[i] = white_pop(page, 1);
+	fl_local_join(heap, heap->locals[1], page);
+	fl_local_park(heap, heap->locals[1]);
+	rig->sim.refuse_range_rate = 256;
+	/* In the model SINGLE nobody parks, and nothing of it is swept. */
+	CHECK_EQUAL(sweep(rig) != 0, FALLOW_MODEL != FALLOW_MODEL_SINGLE);
+	CHECK_EQUAL(remote_count(page, page->remote) > 0,
+		FALLOW_MODEL != FALLOW_MODEL_SINGLE);
+	white_check(rig);
+	fl_local_unpark(heap, heap->locals[1]);
+	for (unsigned i = 0; i < 8; i++) {
+		CHECK(map_find(heap, page->base) == page);
+		white_free(rig, 1, blocks[i]);
+	}
+	CHECK(map_find(heap, page->base) == NULL);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 /* What was refused is free as before: the free that then empties the page is
  * seen, as in a page that was never walked. */
 static void test_sweep_refused_wake(void)
@@ -728,6 +761,7 @@ const struct test tests[] = {
 	{ "sweep_budget_walks_all", test_sweep_budget_walks_all },
 	{ "sweep_budget_drains", test_sweep_budget_drains },
 	{ "sweep_refused", test_sweep_refused },
+	{ "sweep_refused_parked", test_sweep_refused_parked },
 	{ "sweep_refused_wake", test_sweep_refused_wake },
 	{ "sweep_refused_each", test_sweep_refused_each },
 	{ "sweep_snapshot", test_sweep_snapshot },
