@@ -321,11 +321,10 @@ static __attribute__((noinline)) void *alloc_refilled(struct heap *heap,
 		    !reserve_missing(heap) &&
 		    fl_load_relaxed(&heap->roused) == 0))
 		page = fl_local_refill(heap, local, size_class(size));
-	/* A page may have been refilled by nothing but second frees. */
-	block = page == NULL ? NULL : page_pop(page, &clean);
-	if (unlikely(block == NULL))
+	if (unlikely(page == NULL))
 		return alloc_other(heap, size, flags, caller, state);
 	counter_add(&local->counters.slow_paths, 1);
+	block = page_pop(page, &clean);
 	page_use(heap, page);
 	fl_port_leave(state);
 	usage_given(heap->usage, size, page->block_size);

@@ -115,7 +115,7 @@ static bool class_extend(struct op *op, unsigned class)
 		more = fl_page_form(heap, page);
 	fl_page_fold(page, op->local);
 	fl_local_join(heap, op->local, page);
-	return more || page_used(page) < page->formed;
+	return more || page_has(page);
 }
 
 /* Step 5: brings a hole back. */
@@ -130,7 +130,7 @@ static bool class_fill(struct op *op, unsigned class)
 	filled = fl_page_fold(page, op->local) > 0 || fl_hole_fill(op, page);
 	fl_page_fold(page, op->local);
 	fl_local_join(op->heap, op->local, page);
-	return filled || page_used(page) < page->formed;
+	return filled || page_has(page);
 }
 
 /* Slices for a page of the class, and its record; NULL if none are free, or

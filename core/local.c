@@ -92,7 +92,7 @@ static void wake_at(const struct heap *heap, struct page *page)
 static void queue_link(
 	const struct heap *heap, struct local *local, struct page *page)
 {
-	bool dry = page_used(page) == page->formed;
+	bool dry = !page_has(page);
 
 	page->place = dry ? PLACE_DRY : PLACE_QUEUE;
 	wake_at(heap, page);
@@ -184,7 +184,7 @@ static bool current_retire(
 	/* Others may have told of it while it was full before, and the drain
 	 * has just taken its blocks in: among the full ones its owner's frees
 	 * would have passed `wake` already. */
-	if (page_used(page) < page->formed)
+	if (page_has(page))
 		return false;
 	/* It is where it belongs, or is so easily. */
 	if (page->place == PLACE_FULL || local_used_up(heap, local, page))
@@ -207,7 +207,7 @@ static struct page *list_fullest(struct page *first, bool last)
 	unsigned i;
 
 	for (i = 0; page != NULL && i < CANDIDATES; i++) {
-		if (page_used(page) < page->formed &&
+		if (page_has(page) &&
 			(best == NULL ||
 				page_free_count(page) < page_free_count(best)))
 			best = page;
@@ -438,7 +438,7 @@ bool fl_local_salvage(const struct heap *heap, struct local *local,
 void fl_local_settle(
 	const struct heap *heap, struct local *local, struct page *page)
 {
-	bool none = page_used(page) == page->formed;
+	bool none = !page_has(page);
 
 	if (page->place == PLACE_FULL) {
 		if (page_holed(page) || page_free_count(page) >= page->worth)

@@ -37,6 +37,16 @@ bool fl_page_lists(const struct page *page, uint32_t index);
 
 #pragma GCC visibility pop
 
+/* Whether the owner can have a block of the page without another step.  Asked of
+ * the list itself where a search goes on by the answer: after a block was freed
+ * by two contexts at once a list may be shorter than `used` says, and the search
+ * would go round for ever. */
+static inline bool page_has(const struct page *page)
+{
+	/* A list or bits: nothing is nothing. */
+	return page->bits != 0;
+}
+
 /* Free blocks that the owner can have without another step. */
 static inline uint32_t page_free_count(const struct page *page)
 {

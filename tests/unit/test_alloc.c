@@ -364,9 +364,63 @@ static void test_alloc_too_large(void)
 	rig_end_now(rig, true);
 }
 
+/* A page of the context's whose list is shorter than its count says, as two
+ * frees of one block at the same moment leave it: no search goes round for it. */
+static struct page *page_short(struct rig *rig, bool tail)
+{
+	struct page *page = tail ? white_page_new(rig, size_class(1024))
+				 : white_page_whole(rig, size_class(1024));
+	struct op op = white_op(rig, 0);
+	size_t slice = (page->base - op.heap->base) >> FALLOW_SLICE_LOG2;
+
+	if (tail) {
+		CHECK(fl_page_commit(&op, page));
+		CHECK(fl_page_form(op.heap, page));
+		op.heap->map[slice] = page;
+	}
+	white_pop(page, page->formed);
+	page_used_set(page, page->formed - 1);
+	fl_local_join(op.heap, op.local, page);
+	op_drop(&op);
+	return page;
+}
+
+/* Such pages, one of which is current, are passed by. */
+static void test_alloc_list_short(void)
+{
+	for (unsigned what = 0; what < 3; what++) {
+		struct rig *rig = begin();
+		struct page *page, *other = NULL;
+		void *block;
+
+		page = page_short(rig, what > 0);
+		(void)page_short(rig, what > 0);
+		if (what == 0) {
+			other = white_page_whole(rig, size_class(1024));
+			fl_local_join(white_heap(rig),
+				white_heap(rig)->locals[0], other);
+		} else if (what == 2) {
+			rig->sim.refuse_from = rig->sim.calls + 1;
+		}
+		block = fallow_alloc(&rig->heap, 1024);
+		if (what == 2)
+			CHECK(block == NULL);
+		else
+			CHECK(block != NULL && (what == 0
+				? white_page(rig, block) == other
+				: white_page(rig, block)->formed == 8));
+		CHECK(page->formed > 0);
+		/* What was lost is seen by whoever asks. */
+		CHECK(fallow_check(&rig->heap, NULL) != NULL);
+		rig->sim.refuse_from = 0;
+		rig_end_now(rig, true);
+	}
+}
+
 const struct test tests[] = {
 	{ "alloc_hot", test_alloc_hot },
 	{ "alloc_zero", test_alloc_zero },
+	{ "alloc_list_short", test_alloc_list_short },
 	{ "alloc_zero_clean", test_alloc_zero_clean },
 	{ "alloc_pressure", test_alloc_pressure },
 	{ "alloc_pressure_helps", test_alloc_pressure_helps },

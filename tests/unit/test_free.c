@@ -118,6 +118,61 @@ static void test_free_twice(void)
 	white_end(rig);
 }
 
+/* An address in a page that is no block's begin, or of a block that there was
+ * not yet, is reported, by whomever it is freed; memory that is there, and looks
+ * like that of a block in use, makes it no block. */
+static void test_free_unformed(void)
+{
+	static const size_t sizes[] = { 16, 1000, 9000, 80000 };
+	struct rig *rig = begin();
+
+	for (unsigned i = 0; i < 4; i++) {
+		unsigned class = size_class(sizes[i]);
+		struct page *page = white_page_new(rig, class);
+		size_t slice = (page->base - white_heap(rig)->base) >>
+			FALLOW_SLICE_LOG2;
+		struct op op = white_op(rig, 0);
+		/* More than is formed at once. */
+		size_t least = 2 * sizes[i] > 2 * GRANULE_BYTES
+			? 2 * sizes[i]
+			: 2 * GRANULE_BYTES;
+
+		while (page->committed < least)
+			CHECK_OR_RETURN(fl_page_commit(&op, page));
+		CHECK(fl_page_form(white_heap(rig), page));
+		white_pop(page, page->formed);
+		for (unsigned j = 0; j < page->slices; j++)
+			white_heap(rig)->map[slice + j] = page;
+		CHECK(page->formed < page->capacity);
+		fl_local_join(white_heap(rig), white_heap(rig)->locals[0], page);
+		op_drop(&op);
+		for (unsigned how = 0; how < 4; how++) {
+			char *next = white_block(page, page->formed);
+			enum fallow_misuse_kind kind = how & 2
+				? FALLOW_MISUSE_INTERIOR
+				: FALLOW_MISUSE_UNFORMED;
+
+			rig->misuse.kind = 0;
+			if (how & 2)
+				next -= page->block_size - 8;
+			white_free(rig, how & 1, next);
+			if (!(how & 1)) {
+				CHECK_EQUAL(rig->misuse.kind, kind);
+				rig->misuse.kind = 0;
+				fallow_free(&rig->heap, next);
+				rig->misuses_expected++;
+			}
+			rig->misuses_expected++;
+			CHECK_EQUAL(rig->misuse.kind, kind);
+			CHECK_EQUAL(rig->misuses, rig->misuses_expected);
+			CHECK_EQUAL(page_used(page), page->formed);
+			CHECK(!page_has(page));
+			CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
+		}
+	}
+	rig_end_now(rig, true);
+}
+
 /* The last block of a queued page takes the page with it; of the current one
  * it does not. */
 static void test_free_last(void)
@@ -210,6 +265,7 @@ const struct test tests[] = {
 	{ "free_small_remote", test_free_small_remote },
 	{ "free_bits", test_free_bits },
 	{ "free_twice", test_free_twice },
+	{ "free_unformed", test_free_unformed },
 	{ "free_last", test_free_last },
 	{ "free_sized", test_free_sized },
 	{ "free_usable_and_owns", test_free_usable_and_owns },
