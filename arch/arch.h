@@ -102,4 +102,48 @@ _Noreturn static inline void fl_port_halt(void);
 #define FL_PORT_LOCK_FAIR 1
 #endif
 
+/*
+ * Whether the port keeps for each context what a call looks into first: of a
+ * program with one heap and no other.  It then has, beside the eight:
+ *
+ *   static inline void *fl_port_local(void);
+ *   static inline uint32_t fl_port_owner(void);
+ *           of the calling context, between enter and leave, what was last
+ *           said of it, by two loads
+ *   void fl_port_serve(unsigned context, void *local, uint32_t owner);
+ *           says so, by the context itself or by whoever parks it; does
+ *           nothing for a context that nobody is
+ *
+ * Whoever becomes a context takes what served_local() and served_owner() of
+ * core/heap.h say of it, and SERVED_NONE and OWNER_PARKED when he is none.
+ */
+#ifndef FL_PORT_SERVES
+#define FL_PORT_SERVES 0
+static inline void *fl_port_local(void)
+{
+	return NULL;
+}
+static inline uint32_t fl_port_owner(void)
+{
+	return 0;
+}
+static inline void fl_port_serve(
+	unsigned context, void *local, uint32_t owner)
+{
+	(void)context;
+	(void)local;
+	(void)owner;
+}
+#endif
+
+/*
+ * Whether the CPU makes its loads in the order in which the program has them, or
+ * so that nobody can tell: x86-64 does (Intel SDM volume 3, 8.2.2).
+ */
+#if defined(__x86_64__)
+#define FL_PORT_LOADS_ORDERED 1
+#else
+#define FL_PORT_LOADS_ORDERED 0
+#endif
+
 #endif

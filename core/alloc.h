@@ -71,15 +71,13 @@ static inline __attribute__((always_inline)) void *alloc_hot(
 	struct heap *heap, size_t size, struct fl_port_state *state,
 	struct page **page)
 {
-	unsigned index;
+	struct local *local;
 	void *block;
 
 	*state = fl_port_enter();
-	index = fl_port_context();
-	if (unlikely(size > SIZE_DIRECT_MAX ||
-		    index >= fl_load_hot(&heap->contexts)))
+	if (unlikely(size > SIZE_DIRECT_MAX || !hot_local(heap, &local)))
 		return NULL;
-	*page = fl_load_hot(&heap->serving[index])->direct[(size + 15) / 16];
+	*page = local->direct[(size + 15) / 16];
 	if (unlikely((*page)->free == NULL))
 		return NULL;
 	block = list_pop(*page);
@@ -101,15 +99,13 @@ static inline __attribute__((always_inline)) bool alloc_stepped_hot(
 	struct heap *heap, size_t size, struct fl_port_state state,
 	void **block, size_t *dirty)
 {
-	unsigned index = fl_port_context();
 	bool clean = false;
 	struct local *local;
 	struct page *page;
 	unsigned class;
 
-	if (unlikely(index >= fl_load_hot(&heap->contexts)))
+	if (unlikely(!hot_local(heap, &local)))
 		return false;
-	local = fl_load_hot(&heap->serving[index]);
 	if (likely(size <= SIZE_MEDIUM_MAX)) {
 		class = size_doubled_class(size);
 	} else if (size <= SIZE_CLASS_MAX) {

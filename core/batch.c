@@ -199,7 +199,7 @@ static void page_return(
 
 	for (i = 0; i < batch->range_count; i++)
 		if (batch->of[i] == entry)
-			fl_hole_end(op->heap, page, batch->ranges[i].base,
+			fl_hole_end(page, batch->ranges[i].base,
 				batch->ranges[i].size,
 				batch->ranges[i].result != FALLOW_RANGE_DONE);
 	/* From here on the page may be gone. */

@@ -73,7 +73,7 @@ static uint32_t slices_mapped(
 	unsigned i;
 
 	for (i = 0; i < CHUNK_SLICES; i++)
-		if (heap->map[first + i] != NULL)
+		if (heap->map[first + i] != &fl_page_nobody)
 			slices |= slice_mask(i, 1);
 	return slices;
 }
@@ -227,9 +227,11 @@ static void page_check(struct check *check, const struct page *page)
 	holds(check, page_used(page) <= page->formed &&
 			page->formed <= page->capacity,
 		"used <= formed <= capacity", at);
-	holds(check, page->formed_end == page->formed * page->block_size,
-		"formed_end == formed * block_size", at);
-	holds(check, page->formed_end <= page->committed,
+	holds(check, page->kind != PAGE_SMALL ||
+			page->limit == page->formed * (uint32_t)(page->magic *
+							page->block_size),
+		"limit says how many blocks are formed", at);
+	holds(check, page_formed_end(page) <= page->committed,
 		"formed blocks lie in the committed prefix", at);
 	holds(check, page->committed == 0 ||
 			fl_memory_populated(
@@ -246,7 +248,7 @@ static void page_check(struct check *check, const struct page *page)
 	holds(check, place_fits(check->heap, page),
 		"a queued page has a free block, others less than an eighth",
 		at);
-	broken = fl_walk_free(check->heap, page, &set);
+	broken = fl_walk_free(page, &set);
 	if (!holds(check, broken == NULL, broken, at))
 		return;
 	for (i = 0; i < page->formed; i++)

@@ -110,9 +110,9 @@ static bool class_extend(struct op *op, unsigned class)
 	if (page == NULL)
 		return false;
 	fl_local_leave(op->local, page);
-	more = fl_page_fold(page, op->local) > 0 || fl_page_form(heap, page);
+	more = fl_page_fold(page, op->local) > 0 || fl_page_form(page);
 	if (!more && fl_page_commit(op, page))
-		more = fl_page_form(heap, page);
+		more = fl_page_form(page);
 	fl_page_fold(page, op->local);
 	fl_local_join(heap, op->local, page);
 	return more || page_has(page);
@@ -160,6 +160,7 @@ static struct page *slices_take(
 			page = &run.chunk->records[run.first];
 			/* Whoever sees the head sees a page. */
 			fl_page_init(page, run.chunk, run.first, class, n);
+			page_mark_new(heap, page);
 			page_use(heap, page);
 			run.chunk->heads |= slice_mask(run.first, 1);
 		} else {
@@ -176,7 +177,7 @@ static void release_locked(struct heap *heap, struct page *page)
 {
 	fl_assert(page_empty(heap, page));
 	fl_local_account(heap, page);
-	map_write(heap, page->base, page_slices(page), NULL);
+	map_write(heap, page->base, page_slices(page), &fl_page_nobody);
 	page->chunk->heads &= ~slice_mask(page->first_slice, 1);
 	fl_chunk_give(heap, page->base, page_slices(page), page->epoch);
 }
@@ -208,7 +209,7 @@ static bool page_open(struct op *op, struct page *page)
 		return false;
 	}
 	map_write(op->heap, page->base, page_slices(page), page);
-	fl_page_form(op->heap, page);
+	fl_page_form(page);
 	fl_local_join(op->heap, op->local, page);
 	return true;
 }

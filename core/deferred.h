@@ -37,12 +37,11 @@ static inline bool deferred_waiting(const struct heap *heap)
 
 /* What the second word of a deferred block holds.  A small one looks free, so
  * that every check that would find a second free finds this one. */
-static inline uintptr_t deferred_mark(
+static inline uint64_t deferred_mark(
 	const struct heap *heap, const struct page *page, const void *block)
 {
-	uintptr_t mark = block_mark(heap, block);
-
-	return page->kind == PAGE_SMALL ? mark : ~mark;
+	return page->kind == PAGE_SMALL ? page->mark
+					: ~((uintptr_t)block ^ heap->secret);
 }
 
 /* Whether a block that is in use as far as its page knows has been deferred. */

@@ -59,20 +59,6 @@ static inline bool bits_put(
 	return unlikely(fl_add_hot(&page->above, -1u) == 0);
 }
 
-/* Links a small block of the context's own page into its list, marked as free;
- * returns the same. */
-static inline bool list_put(
-	const struct heap *heap, struct page *page, void *p)
-{
-	struct block *block = p;
-
-	usage_freed(heap->usage, page->block_size);
-	block_mark_set(heap, block);
-	block->next = page->free;
-	page->free = block;
-	return unlikely(fl_add_hot(&page->above, -1u) == 0);
-}
-
 /* What a free into a page that its owner does not look at by itself has to say.
  * The page may be gone: what follows looks at it under a lock. */
 static __attribute__((noinline)) void remote_tell(struct op *op,
@@ -134,7 +120,7 @@ static __attribute__((noinline)) void remote_free(
 		!doubt(op, (uintptr_t)p, page))
 		return;
 	if (small)
-		block_mark_set(op->heap, p);
+		block_mark_set(page, p);
 	word = remote_push(page, p, index, &taken);
 	if (taken) {
 		fl_misuse(op, FALLOW_MISUSE_DOUBLE_FREE, (uintptr_t)p, page);
@@ -165,7 +151,7 @@ static __attribute__((noinline)) void bits_free(
 		    op->heap, page, (uintptr_t)p)) &&
 		!doubt(op, (uintptr_t)p, page))
 		return;
-	index = page_place(page, (uint32_t)((uintptr_t)p - page->base));
+	index = bits_place(page, (uint32_t)((uintptr_t)p - page->base));
 	if (bits_put(op->heap, page, index))
 		own_wake(op, page);
 	else
@@ -337,27 +323,25 @@ static __attribute__((noinline)) void free_span(struct heap *heap, void *p,
 	free_other(heap, p, caller, state);
 }
 
-/* A block of a page whose owner's word is not the context's index alone: of a
- * medium or whole page of its own, as a rule, or a span.  In the hot path's own
- * function, so that what is known there is known here. */
-static inline __attribute__((always_inline)) void free_bits(
-	struct heap *heap, void *p, struct page *page, uintptr_t caller,
+/* A free that the hot path has not done: of a block of a medium or whole page of
+ * the context's own, as a rule, or of a span. */
+static inline __attribute__((always_inline)) void free_rest(struct heap *heap,
+	void *p, struct page *page, uintptr_t caller,
 	struct fl_port_state state)
 {
-	unsigned context = fl_port_context();
-	/* Loaded anew, so that the hot path compares it in memory. */
-	uint32_t owner = fl_load_relaxed(&page->owner);
+	uint32_t mine = hot_owner();
+	uint32_t owner = fl_load_hot(&page->owner);
 	uint32_t index;
 
-	if (unlikely(owner != (context | OWNER_BITS))) {
+	if (unlikely(owner != (mine | OWNER_BITS))) {
 		if (owner == OWNER_FREER)
 			free_span(heap, p, page, caller, state);
 		else
 			free_others(heap, p, page, caller, state);
 		return;
 	}
-	index = page_place(page, (uint32_t)((uintptr_t)p - page->base));
-	if (unlikely(heap_parked(heap, context) ||
+	index = bits_place(page, (uint32_t)((uintptr_t)p - page->base));
+	if (unlikely(hot_parked(heap, mine) ||
 		    misuse_doubtful_bits(heap, page, p, index))) {
 		free_other(heap, p, caller, state);
 	} else if (bits_put(heap, page, index)) {
@@ -367,34 +351,41 @@ static inline __attribute__((always_inline)) void free_bits(
 	}
 }
 
-/*
- * The hot path: flat, and nothing is kept in memory but what it must change.
- *
- * The owner's word is compared with the context's index alone: it is another's
- * number, or nobody's, or has a flag beside it, unless the page is small, has
- * no holes, and is this context's.  An owner is below the heap's number of
- * contexts, so `parked` has a byte for it.  The page is one slice, so the
- * block's offset is the address's own low bits.  A null pointer is no address
- * of the window.
- */
+/* The same, so that fallow_free() has no frame of its own. */
+static __attribute__((noinline)) void free_bits(struct heap *heap, void *p,
+	struct page *page, uintptr_t caller, struct fl_port_state state)
+{
+	free_rest(heap, p, page, caller, state);
+}
+
+void fl_free_rest(struct heap *heap, void *p, struct page *page,
+	uintptr_t caller, struct fl_port_state state)
+{
+	free_rest(heap, p, page, caller, state);
+}
+
+void fl_free_wake(
+	struct heap *heap, struct page *page, struct fl_port_state state)
+{
+	wake_other(heap, page, state);
+}
+
 void fallow_free(struct fallow *fallow, void *p)
 {
 	struct heap *heap = heap_of(fallow);
 	struct fl_port_state state = fl_port_enter();
-	unsigned context = fl_port_context();
-	struct page *page = map_find(heap, (uintptr_t)p);
+	struct page *page;
 
-	if (unlikely(page == NULL))
-		free_other(heap, p, CALLER, state);
-	else if (unlikely(fl_load_hot(&page->owner) != context))
-		free_bits(heap, p, page, CALLER, state);
-	else if (unlikely(heap_parked(heap, context) ||
-			 misuse_doubtful_small(heap, page, p)))
-		free_other(heap, p, CALLER, state);
-	else if (list_put(heap, page, p))
-		wake_other(heap, page, state);
-	else
+	switch (free_hot(heap, p, &page)) {
+	case FREE_DONE:
 		fl_port_leave(state);
+		break;
+	case FREE_WAKE:
+		wake_other(heap, page, state);
+		break;
+	default:
+		free_bits(heap, p, page, CALLER, state);
+	}
 }
 
 /* Whether a block of this page can have been asked for with `size` bytes: the

@@ -35,6 +35,12 @@ struct page fl_page_none = {
 	.owner = OWNER_NONE,
 };
 
+struct page fl_page_nobody = {
+	.owner = OWNER_NONE,
+	.kind = PAGE_SPAN,
+	.base = UINTPTR_MAX,
+};
+
 /* Whether the provider has what its class and capabilities say. */
 static enum fallow_status provider_check(const struct fallow_provider *provider)
 {
@@ -166,6 +172,7 @@ enum fallow_status fallow_init(
 	/* Odd, so that no mark is a block's address, and mixed with a number of
 	 * our own, so that none is one with a tag bit either. */
 	heap->secret = (config->secret ^ SECRET_MIX) | 1;
+	heap->marks = heap->secret;
 	if (config->tables != NULL) {
 		heap->given_tables = (uintptr_t)config->tables;
 		heap->given_tables_size = config->tables_size;

@@ -45,7 +45,7 @@ enum place {
 /* Free memory of a small page: the links of its lists are in the blocks. */
 struct block {
 	struct block *next;
-	uintptr_t mark; /* block_mark() while the block is free */
+	uint64_t mark; /* page->mark while the block is free */
 };
 
 struct fallow_usage;
@@ -72,13 +72,20 @@ struct page {
 	uint32_t wake;
 	union {
 		struct {
-			uint32_t magic;  /* page_place() */
-			uint32_t formed; /* blocks that were ever on a list */
+			uint32_t magic; /* page_place() */
+			uint32_t limit; /* PAGE_SMALL: small_begins() */
 		};
 		size_t asked; /* PAGE_SPAN of an arena: see bump_span.c */
 	};
+	union {
+		/* PAGE_SMALL: what the second word of its free blocks holds,
+		 * and no other page ever had: odd, so no block's address. */
+		uint64_t mark;
+		uint64_t clean;   /* bit-word pages: blocks known to be zero */
+		size_t span_size; /* PAGE_SPAN: bytes, whole granules */
+	};
 	uint32_t block_size;
-	uint32_t formed_end; /* formed * block_size */
+	uint32_t formed; /* blocks that were ever on a list: page_form() */
 	uint8_t class;
 	uint8_t kind; /* enum page_kind */
 	uint8_t place; /* enum place */
@@ -89,16 +96,13 @@ struct page {
 	 * it has or had holes; or OWNER_NONE, which says nothing about them. */
 	uint32_t owner;
 	uintptr_t base;
-	struct page *next, *prev; /* circular in its list, see `place` */
+	struct page *next; /* circular in its list, see `place` */
 
 	/* Others write here, or few do. */
 	uint64_t remote; /* remote.h */
+	struct page *prev;
 	struct page *notified_next;
 	struct chunk *chunk;
-	union {
-		uint64_t clean;   /* bit-word pages: blocks known to be zero */
-		size_t span_size; /* PAGE_SPAN: bytes, whole granules */
-	};
 	uint32_t clean_from;    /* bytes from here to committed are zero */
 	uint32_t committed;     /* bytes of the committed prefix */
 	uint16_t capacity;      /* blocks that fit */
@@ -134,6 +138,9 @@ _Static_assert(FALLOW_CONTEXTS_MAX < OWNER_BITS, "an index leaves the bits");
 #define OWNER_FREER (OWNER_BITS | OWNER_NOBODY)
 _Static_assert((OWNER_NOBODY & OWNER_FLAGS) == 0 &&
 		FALLOW_CONTEXTS_MAX < OWNER_NOBODY, "nobody is no index");
+/* The owner whose pages a parked context frees into itself: no page's, not with
+ * OWNER_BITS either. */
+#define OWNER_PARKED (OWNER_FLAGS | OWNER_NOBODY)
 _Static_assert(SLICE_BYTES / 16 < PAGE_USED, "blocks are counted in 14 bits");
 
 _Static_assert(offsetof(struct page, remote) == CACHE_LINE_BYTES,
@@ -348,12 +355,13 @@ struct heap {
 	 * which only grows. */
 	uintptr_t base; /* the window's begin, rounded down to a chunk */
 	size_t map_slices;
+	/* For each slice the record of what is there, or &fl_page_nobody. */
 	struct page **map;
 	/* What an allocation looks into, by context: its local, or the one that
 	 * has nothing while it is parked. */
 	struct local **serving;
 	struct local **locals;
-	uintptr_t secret;
+	uint64_t secret;
 	uint32_t contexts; /* 0 until the tables have begun */
 	uint32_t contexts_first, contexts_wanted; /* at once; at most */
 	bool lean; /* fl_size_page_slices(); what is freed is at once for all */
@@ -394,6 +402,7 @@ struct heap {
 	_Alignas(CACHE_LINE_BYTES) struct lock lock;
 	bool growing; /* a call extends the tables; others may not */
 	uint8_t region_count;
+	uint64_t marks; /* the latest page's: page_mark_new() */
 	uint32_t epoch; /* advanced by sweeps alone; begins with 1 */
 	uint32_t request, request_level; /* of reclaims */
 	struct sweeping sweeping;
@@ -431,6 +440,10 @@ _Static_assert(sizeof(struct heap) <= FALLOW_HEAP_BYTES,
  * local that has nothing but it, so that `serving` needs none for a parked
  * context. */
 extern struct page fl_page_none __attribute__((visibility("hidden")));
+
+/* What the map has where there is nothing, so that a free needs no test for
+ * that: a span, to the ways that a free takes, which begins nowhere. */
+extern struct page fl_page_nobody __attribute__((visibility("hidden")));
 extern struct local fl_local_none __attribute__((visibility("hidden")));
 
 /* Makes a page, or the one that has nothing, what its class allocates from. */
@@ -497,10 +510,52 @@ static inline void page_use(const struct heap *heap, struct page *page)
 
 /* Whether the context of this index is parked: asked by itself.  In the model
  * SINGLE there is nobody to park for. */
-static inline bool heap_parked(const struct heap *heap, unsigned index)
+static inline bool heap_parked(const struct heap *heap, size_t index)
 {
 	return FALLOW_MODEL != FALLOW_MODEL_SINGLE &&
 		unlikely(fl_load_hot(&heap->parked[index]) != 0);
+}
+
+/* What a port that serves (FL_PORT_SERVES) has for a context: its local, and
+ * its number as its pages' owner; or what has nothing, and owns nothing. */
+static inline void *served_local(const struct heap *heap, unsigned index)
+{
+	return fl_load_relaxed(&heap->serving[index]);
+}
+
+static inline uint32_t served_owner(const struct heap *heap, unsigned index)
+{
+	return heap_parked(heap, index) ? OWNER_PARKED : index;
+}
+
+/* Finds what the calling context's allocations look into; returns false iff the
+ * heap has no such context. */
+static inline __attribute__((always_inline)) bool hot_local(
+	const struct heap *heap, struct local **local)
+{
+	unsigned index;
+
+	if (FL_PORT_SERVES) {
+		*local = fl_port_local();
+		return true;
+	}
+	index = fl_port_context();
+	if (unlikely(index >= fl_load_hot(&heap->contexts)))
+		return false;
+	*local = fl_load_hot(&heap->serving[index]);
+	return true;
+}
+
+/* The owner of the pages into which the calling context frees itself, but for
+ * one that hot_parked() is true of. */
+static inline uint32_t hot_owner(void)
+{
+	return FL_PORT_SERVES ? fl_port_owner() : fl_port_context();
+}
+
+static inline bool hot_parked(const struct heap *heap, size_t owner)
+{
+	return !FL_PORT_SERVES && heap_parked(heap, owner);
 }
 
 /* The context that owns the page, or FALLOW_NO_CONTEXT. */
@@ -580,18 +635,31 @@ static inline bool op_lock_heap(struct op *op, struct fl_port_state *state)
 	return true;
 }
 
-/* The head of the page or span at an address; NULL if there is none. */
-static inline struct page *map_find(const struct heap *heap, uintptr_t addr)
+/* Finds the head of the page or span at an address, or nobody's page; returns
+ * false iff there is not even that. */
+static inline __attribute__((always_inline)) bool map_look(
+	const struct heap *heap, uintptr_t addr, struct page **page)
 {
 	size_t slice = (addr - heap->base) >> FALLOW_SLICE_LOG2;
 
 	/* An address below the base wraps to a slice that is far too large.
 	 * A block's own entry was written before the block was handed out, so
-	 * nothing needs ordering for it; for a wild pointer fallow_owns() has
-	 * an acquire, since the map's extent is zeroed before it grows. */
+	 * nothing needs ordering for it. */
 	if (unlikely(slice >= fl_load_hot(&heap->map_slices)))
-		return NULL;
-	return fl_load_relaxed(&heap->map[slice]);
+		return false;
+	*page = fl_load_hot(&heap->map[slice]);
+	/* Where loads change places, a wild pointer may lead to an entry as it
+	 * was before the map reached it: zeroed, as nothing depends on it. */
+	return FL_PORT_LOADS_ORDERED || likely(*page != NULL);
+}
+
+/* The head of the page or span at an address; NULL if there is none. */
+static inline struct page *map_find(const struct heap *heap, uintptr_t addr)
+{
+	struct page *page;
+
+	return map_look(heap, addr, &page) && page != &fl_page_nobody ? page
+								      : NULL;
 }
 
 /* Whether a record, or NULL, is that of the span that is the emergency pool. */
@@ -619,8 +687,8 @@ static inline struct heap *heap_reserve(const struct heap *heap)
 							    : heap->reserve;
 }
 
-/* Makes the map name `page`, or nothing, for n slices from `addr`.  The caller
- * holds the slices. */
+/* Makes the map name `page`, or &fl_page_nobody, for n slices from `addr`.  The
+ * caller holds the slices. */
 static inline void map_write(
 	struct heap *heap, uintptr_t addr, size_t n, struct page *page)
 {
@@ -632,17 +700,11 @@ static inline void map_write(
 		fl_store_relaxed(&heap->map[slice], page);
 }
 
-/* What the second word of a free block holds, where frees are checked. */
-static inline uintptr_t block_mark(const struct heap *heap, const void *block)
-{
-	return (uintptr_t)block ^ heap->secret;
-}
-
-/* Marks a block as free; as in use. */
-static inline void block_mark_set(const struct heap *heap, void *block)
+/* Marks a small block, where frees are checked, as free; as in use. */
+static inline void block_mark_set(const struct page *page, void *block)
 {
 	if (FALLOW_CHECKS)
-		((struct block *)block)->mark = block_mark(heap, block);
+		((struct block *)block)->mark = page->mark;
 }
 
 static inline void block_mark_clear(void *block)
@@ -732,13 +794,54 @@ static inline size_t page_slices(const struct page *page)
 	return page->slices;
 }
 
-/* The index of the block that begins at an offset into a page; at least
- * page->capacity iff none does. */
-static inline uint32_t page_place(const struct page *page, uint32_t offset)
+/* Whether a formed block begins at an offset into a small page: see
+ * SMALL_MAGIC_BYTES.  What the hot free asks. */
+static inline bool small_begins(const struct page *page, uint32_t offset)
+{
+	return (uint32_t)(offset * page->magic) < fl_load_hot(&page->limit);
+}
+
+/* The index of the block of a medium or whole page that begins at an offset; at
+ * least page->capacity iff none does. */
+static inline uint32_t bits_place(const struct page *page, uint32_t offset)
 {
 	uint32_t product = offset * page->magic;
 
 	return product >> PLACE_SHIFT | product << (32 - PLACE_SHIFT);
+}
+
+/* The index of the block that an offset into a small page is in. */
+static inline uint32_t small_index(const struct page *page, uint32_t offset)
+{
+	return (uint32_t)((uint64_t)offset * page->magic >> 32);
+}
+
+/* The same as bits_place() of either. */
+static inline uint32_t page_place(const struct page *page, uint32_t offset)
+{
+	if (page->kind != PAGE_SMALL)
+		return bits_place(page, offset);
+	return (uint32_t)(offset * page->magic) < page->magic
+		? small_index(page, offset)
+		: UINT32_MAX;
+}
+
+/* From now on so many blocks are formed: others compare with it when they
+ * free. */
+static inline void page_form(struct page *page, uint32_t formed)
+{
+	/* What one block's begin has more than the one's before it. */
+	uint32_t step = page->magic * page->block_size;
+
+	fl_store_relaxed(&page->formed, formed);
+	if (page->kind == PAGE_SMALL)
+		fl_store_relaxed(&page->limit, formed * step);
+}
+
+/* The bytes of the page that formed blocks take. */
+static inline uint32_t page_formed_end(const struct page *page)
+{
+	return fl_load_relaxed(&page->formed) * page->block_size;
 }
 
 /* The index of the block that an address in the page is in. */

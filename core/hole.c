@@ -42,7 +42,7 @@ static unsigned granules_of(size_t bytes)
  * blocks touch, but for one that the next block to be formed touches too. */
 static unsigned formed_granules(const struct page *page)
 {
-	size_t end = fl_load_relaxed(&page->formed_end);
+	size_t end = page_formed_end(page);
 
 	if (fl_load_relaxed(&page->formed) == page->capacity)
 		return granules_of(align_up(end, GRANULE_BYTES));
@@ -216,13 +216,14 @@ static unsigned runs_make(struct making *making, unsigned first, unsigned end)
 static void tail_make(struct making *making)
 {
 	struct page *page = making->page;
-	unsigned first = granules_of(align_up(page->formed_end, GRANULE_BYTES));
+	uintptr_t end_formed = align_up(page_formed_end(page), GRANULE_BYTES);
+	unsigned first = granules_of(end_formed);
 	unsigned end = page->slices * SLICE_GRANULES;
 
 	/* Also what the slices held when the page began, where no block fits
 	 * too; what there is no room for now goes the next time. */
 	(void)runs_make(making, first, end);
-	page->committed = (uint32_t)align_up(page->formed_end, GRANULE_BYTES);
+	page->committed = (uint32_t)end_formed;
 	if (page->clean_from > page->committed)
 		page->clean_from = page->committed;
 }
@@ -404,8 +405,7 @@ static void words_clear(const struct page *page, uint16_t *words,
 
 /* Frees a block that is resident again.  Nobody has to be told of it: a page
  * with holes, pending ones too, is not among the full ones. */
-static void block_return(
-	struct heap *heap, struct page *page, uint32_t index)
+static void block_return(struct page *page, uint32_t index)
 {
 	void *block = (void *)(page->base +
 		(uintptr_t)index * page->block_size);
@@ -413,7 +413,7 @@ static void block_return(
 	bool taken;
 
 	if (page->kind == PAGE_SMALL)
-		block_mark_set(heap, block);
+		block_mark_set(page, block);
 	word = remote_push(page, block, index, &taken);
 	fl_assert(!taken && remote_state(word) != REMOTE_FULL);
 	(void)word;
@@ -435,8 +435,8 @@ static bool gone_beside(
 		(to > end && next_granule(page, end, to, true) < to);
 }
 
-void fl_hole_end(struct heap *heap, struct page *page, uintptr_t base,
-	size_t size, bool refused)
+void fl_hole_end(
+	struct page *page, uintptr_t base, size_t size, bool refused)
 {
 	unsigned first = granules_of(base - page->base);
 	unsigned end = first + granules_of(size);
@@ -453,7 +453,7 @@ void fl_hole_end(struct heap *heap, struct page *page, uintptr_t base,
 	/* The page counts these blocks as used, so it does not go before the
 	 * last of them is free. */
 	for (; refused && from < to; from++)
-		block_return(heap, page, from);
+		block_return(page, from);
 }
 
 /* Puts the resident ones of blocks [from, to), which were not, into the list,
@@ -475,7 +475,7 @@ static uint32_t blocks_list(
 				page->bits | (uint64_t)1 << to);
 			continue;
 		}
-		block_mark_set(heap, block);
+		block_mark_set(page, block);
 		block->next = page->free;
 		page->free = block;
 	}

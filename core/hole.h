@@ -36,8 +36,8 @@ size_t fl_hole_make(struct heap *heap, struct page *page, uint64_t only,
 
 /* Ends what fl_hole_make() began, for one run: it is a hole, or (`refused`) it
  * is as before, and its blocks are freed as by another context. */
-void fl_hole_end(struct heap *heap, struct page *page, uintptr_t base,
-	size_t size, bool refused);
+void fl_hole_end(
+	struct page *page, uintptr_t base, size_t size, bool refused);
 
 /*
  * Commits the first hole of the page, at most a block or 64 KiB of it, until

@@ -526,6 +526,9 @@ static void parked_set(
 	/* The context may be reading it, if another parks it. */
 	fl_store_relaxed(&heap->serving[local->index],
 		parked == PARKED_NOT ? local : &fl_local_none);
+	if (FL_PORT_SERVES)
+		fl_port_serve(local->index, served_local(heap, local->index),
+			served_owner(heap, local->index));
 }
 
 void fl_local_park(struct heap *heap, struct local *local)

@@ -70,7 +70,7 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 	if (page_place(page, (uint32_t)(addr - page->base)) != index)
 		return false;
 	*kind = FALLOW_MISUSE_UNFORMED;
-	if (addr - page->base >= fl_load_relaxed(&page->formed_end))
+	if (addr - page->base >= page_formed_end(page))
 		return false;
 	*kind = FALLOW_MISUSE_DOUBLE_FREE;
 	if (page_holed(page) && fl_hole_gone(op->heap, page, index))
@@ -82,7 +82,7 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 			map_find(op->heap, addr) == page &&
 			!fl_load_relaxed(&op->heap->deferring);
 		if (fl_load_relaxed(&((struct block *)addr)->mark) !=
-			block_mark(op->heap, (void *)addr))
+			page->mark)
 			return true;
 		return own && !fl_page_lists(page, index);
 	}

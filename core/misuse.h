@@ -34,17 +34,15 @@ __attribute__((cold)) bool fl_misuse_judge(struct op *op, uintptr_t addr,
  * judge.  Small pages are a slice, and so are aligned to one.
  */
 static inline bool misuse_doubtful_small(
-	const struct heap *heap, const struct page *page, const void *p)
+	const struct page *page, const void *p)
 {
 	uint32_t offset = (uint32_t)(uintptr_t)p & (uint32_t)(SLICE_BYTES - 1);
 
-	return FALLOW_CHECKS &&
-		(page_place(page, offset) >= fl_load_hot(&page->formed) ||
-			((const struct block *)p)->mark ==
-				block_mark(heap, p));
+	return FALLOW_CHECKS && (!small_begins(page, offset) ||
+			((const struct block *)p)->mark == page->mark);
 }
 
-/* The same of a medium or whole page; `index` is what page_place() says. */
+/* The same of a medium or whole page; `index` is what bits_place() says. */
 static inline bool misuse_doubtful_bits(const struct heap *heap,
 	const struct page *page, const void *p, uint32_t index)
 {
@@ -61,11 +59,10 @@ static inline bool misuse_doubtful_bits(const struct heap *heap,
 static inline bool misuse_doubtful(
 	const struct heap *heap, const struct page *page, uintptr_t addr)
 {
-	uint32_t index = page_place(page, (uint32_t)(addr - page->base));
-
 	if (page->kind == PAGE_SMALL)
-		return misuse_doubtful_small(heap, page, (const void *)addr);
-	return misuse_doubtful_bits(heap, page, (const void *)addr, index);
+		return misuse_doubtful_small(page, (const void *)addr);
+	return misuse_doubtful_bits(heap, page, (const void *)addr,
+		bits_place(page, (uint32_t)(addr - page->base)));
 }
 
 /* The same of a page that may have holes: memory that is not there is not

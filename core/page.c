@@ -38,13 +38,15 @@ void fl_page_init(struct page *page, struct chunk *chunk, unsigned first,
 	page_used_set(page, 0);
 	page_wake_set(page, WAKE_NEVER);
 	page->block_size = (uint32_t)class_size(class);
-	page->magic = size_magic(page->block_size);
-	fl_store_relaxed(&page->formed, 0);
-	fl_store_relaxed(&page->formed_end, 0);
+	page->kind = class_kind(class);
+	page->magic = page->kind == PAGE_SMALL
+		? size_small_magic(page->block_size)
+		: size_magic(page->block_size);
+	page->limit = 0;
+	page_form(page, 0);
 	page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_size);
 	page->worth = (uint16_t)capacity_worth(page->capacity);
 	page->class = (uint8_t)class;
-	page->kind = class_kind(class);
 	page->place = PLACE_NONE;
 	page->loose = 0;
 	fl_store_relaxed(&page->owner, OWNER_NONE);
@@ -114,8 +116,7 @@ size_t fl_page_extent(const struct page *page)
 
 /* Forms blocks [first, first + n) of a small page: linked in address order
  * before what the list had, which is nothing as a rule. */
-static void list_form(
-	struct heap *heap, struct page *page, uint32_t first, uint32_t n)
+static void list_form(struct page *page, uint32_t first, uint32_t n)
 {
 	struct block **link = &page->free;
 	uintptr_t at = page->base + (uintptr_t)first * page->block_size;
@@ -124,7 +125,7 @@ static void list_form(
 	for (; n > 0; n--, at += page->block_size) {
 		struct block *block = (struct block *)at;
 
-		block_mark_set(heap, block);
+		block_mark_set(page, block);
 		*link = block;
 		link = &block->next;
 	}
@@ -143,7 +144,7 @@ static void bits_form(struct page *page, uint32_t first, uint32_t n)
 	}
 }
 
-bool fl_page_form(struct heap *heap, struct page *page)
+bool fl_page_form(struct page *page)
 {
 	uint32_t first = page->formed;
 	uint32_t n = page->committed / page->block_size;
@@ -156,12 +157,9 @@ bool fl_page_form(struct heap *heap, struct page *page)
 		most = 1;
 	if (n > most)
 		n = most;
-	/* Others compare an offset with it when they free. */
-	fl_store_relaxed(&page->formed, first + n);
-	fl_store_relaxed(
-		&page->formed_end, page->formed * page->block_size);
+	page_form(page, first + n);
 	if (page->kind == PAGE_SMALL)
-		list_form(heap, page, first, n);
+		list_form(page, first, n);
 	else
 		bits_form(page, first, n);
 	return true;

@@ -17,7 +17,7 @@ void fl_page_init(struct page *page, struct chunk *chunk, unsigned first,
 uint32_t fl_page_fold(struct page *page, struct local *local);
 
 /* Forms blocks in committed memory: returns whether there were any. */
-bool fl_page_form(struct heap *heap, struct page *page);
+bool fl_page_form(struct page *page);
 
 /* Bytes of the page that blocks can ever use, in granules. */
 size_t fl_page_extent(const struct page *page);
@@ -45,6 +45,20 @@ static inline bool page_has(const struct page *page)
 {
 	/* A list or bits: nothing is nothing. */
 	return page->bits != 0;
+}
+
+/* Between two marks; even, so that all are odd as the first is. */
+#define MARK_STEP (UINT64_C(0x9e3779b97f4a7c15) << 1)
+
+/* Gives a small page, of which nobody has a block, a mark that no page of this
+ * heap had before: what is left in its memory is not taken for it.  Under
+ * heap->lock. */
+static inline void page_mark_new(struct heap *heap, struct page *page)
+{
+	if (page->kind != PAGE_SMALL)
+		return;
+	heap->marks += MARK_STEP;
+	page->mark = heap->marks;
 }
 
 /* Free blocks that the owner can have without another step. */

@@ -124,6 +124,8 @@ static struct heap *pool_make(const struct heap *heap, const struct page *span)
 	pool->shared = true;
 	lock_kind_set(&pool->lock, LOCK_HEAP);
 	pool->secret = heap->secret;
+	/* Others than the heap's. */
+	pool->marks = heap->secret + ((uint64_t)1 << 63);
 	pool->deferring = heap->deferring;
 	pool->usage = heap->usage;
 	fl_heap_window(pool, span->base, span->span_size);

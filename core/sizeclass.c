@@ -23,15 +23,17 @@ _Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES / (SIZE_SMALL_MAX / 8 * 9) <=
 		56,
 	"a medium page's blocks fit the word");
 
+/* What small_begins() takes: an offset into a slice is below 2^32 / size. */
+_Static_assert((uint64_t)SLICE_BYTES * SIZE_SMALL_MAX < (uint64_t)1 << 32,
+	"a small block has a place");
+
 /*
- * What page_place() takes: in a page of so many bytes, blocks are multiples of
- * 2^k with bytes <= 2^(32 - PLACE_SHIFT + k), and k <= PLACE_SHIFT.  Small
- * blocks are multiples of 16, medium ones of an eighth of the doubling above
- * SIZE_SMALL_MAX, whole ones of a granule, and none is more than
- * SIZE_CLASS_MAX.
+ * What bits_place() takes: in a page of so many bytes, blocks are multiples of
+ * 2^k with bytes <= 2^(32 - PLACE_SHIFT + k), and k <= PLACE_SHIFT.  Medium
+ * blocks are multiples of an eighth of the doubling above SIZE_SMALL_MAX, whole
+ * ones of a granule, and none is more than SIZE_CLASS_MAX.
  */
 #define PLACE_BYTES(least) ((uint64_t)(least) << (32 - PLACE_SHIFT))
-_Static_assert(SLICE_BYTES <= PLACE_BYTES(16), "a small block has a place");
 _Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES <=
 		PLACE_BYTES(SIZE_SMALL_MAX / 8),
 	"a medium block has a place");

@@ -116,7 +116,22 @@ static inline enum page_kind class_kind(unsigned class)
 }
 
 /*
- * Which block begins at an offset, by one multiplication: a block size is
+ * Whether a block of a small page begins at an offset, by one multiplication
+ * (after Lemire, Kaser and Kurz, "Faster remainder by direct computation",
+ * 2019): with magic = 2^32 / size rounded down, plus 1, magic * size is 2^32 + e
+ * with 1 <= e <= size.  So for an offset q * size + r the product modulo 2^32 is
+ * q * e + r * magic, which is at least `magic` unless r is 0, and then the block
+ * is one of the first n iff the product is below n * e: if q * e < magic for
+ * every block, which q * e <= offset gives.  The upper half of the 64-bit
+ * product is q.
+ */
+static inline uint32_t size_small_magic(uint32_t size)
+{
+	return (uint32_t)(((uint64_t)1 << 32) / size + 1);
+}
+
+/*
+ * Which block of other pages begins at an offset: a block size is
  * odd * 2^k, and with the inverse of `odd` modulo 2^32, offset * inverse * 2^(P
  * - k) is index * 2^P for the begin of a block, P being PLACE_SHIFT.  Rotated
  * right by P that is the index.  What is no begin has ones among the low P bits,

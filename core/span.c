@@ -180,7 +180,7 @@ void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero)
 /* Ends a span that the caller has claimed. */
 static void span_end(struct heap *heap, struct page *span, uint32_t epoch)
 {
-	map_write(heap, span->base, slices_of(span->span_size), NULL);
+	map_write(heap, span->base, slices_of(span->span_size), &fl_page_nobody);
 	fl_memory_live(heap, (size_t)0 - span->span_size);
 	slices_give(heap, span, epoch);
 }
@@ -259,7 +259,7 @@ static void span_shrink(struct op *op, struct page *span, size_t size)
 			span->loose = 1;
 		return;
 	}
-	map_write(heap, rest, have - keep, NULL);
+	map_write(heap, rest, have - keep, &fl_page_nobody);
 	if (have > keep)
 		fl_chunk_give(heap, rest, have - keep, heap_epoch(heap));
 	lock_leave(&heap->lock, state);

@@ -86,6 +86,13 @@ static void locals_make(struct heap *heap, unsigned contexts)
 	fl_store_release(&heap->contexts, contexts);
 }
 
+/* Makes the map name nobody's page from one slice to another. */
+static void map_begin(struct heap *heap, size_t from, size_t to)
+{
+	for (; from < to; from++)
+		heap->map[from] = &fl_page_nobody;
+}
+
 /* Makes sure that the area is committed and zeroed up to `bytes`. */
 static bool area_reach(struct op *op, struct area *area, size_t bytes)
 {
@@ -179,13 +186,14 @@ static enum fallow_status arrays_begin(
 		return FALLOW_BAD_TABLES;
 	heap->chunks = (struct chunk **)(at + locals);
 	heap->map = (struct page **)(at + locals + pointers);
-	memset(heap->chunks, 0, pointers + map);
+	memset(heap->chunks, 0, pointers);
+	map_begin(heap, 0, chunks * CHUNK_SLICES);
 	heap->chunk_count = chunks;
 	heap->area_records.base = at + locals + pointers + map;
 	heap->area_records.used = 0;
 	heap->area_records.committed = end - heap->area_records.base;
 	heap->area_records.limit = heap->area_records.committed;
-	/* Pairs with the acquire in fallow_owns(): see map_find(). */
+	/* Pairs with the acquire in fallow_owns(). */
 	fl_store_release(&heap->map_slices, chunks * CHUNK_SLICES);
 	locals_place(heap, at);
 	locals_make(heap, heap->contexts_wanted);
@@ -313,10 +321,15 @@ static bool arrays_reach(struct op *op, size_t chunks)
 		!area_reach(op, &heap->area_map,
 			chunks * CHUNK_SLICES * sizeof(struct page *)))
 		return false;
+	/* No other call extends the tables, and none looks there yet.  With
+	 * interrupts as at the entry: it may be much. */
+	op_drop(op);
+	map_begin(heap, heap->map_slices, chunks * CHUNK_SLICES);
+	op_rejoin(op);
 	state = lock_take(&heap->lock);
 	if (chunks > heap->chunk_count) {
 		heap->chunk_count = chunks;
-		/* Pairs with the acquire in fallow_owns(): see map_find(). */
+		/* Pairs with the acquire in fallow_owns(). */
 		fl_store_release(&heap->map_slices, chunks * CHUNK_SLICES);
 	}
 	lock_leave(&heap->lock, state);

@@ -64,7 +64,7 @@ size_t fl_walk_holes(const struct heap *heap, const struct page *page)
 
 	if (page->kind == PAGE_SPAN)
 		return 0;
-	end = align_up(page->base + fl_load_relaxed(&page->formed_end),
+	end = align_up(page->base + page_formed_end(page),
 		GRANULE_BYTES);
 	return (end - page->base) -
 		(populated_count(heap, page->base, end)
@@ -88,7 +88,7 @@ uint32_t fl_walk_used(const struct heap *heap, const struct page *page)
 }
 
 /* Adds a small page's list to the set. */
-static const char *list_free(const struct heap *heap, const struct page *page,
+static const char *list_free(const struct page *page,
 	const struct block *block, struct block_set *set)
 {
 	for (; block != NULL; block = block->next) {
@@ -99,7 +99,7 @@ static const char *list_free(const struct heap *heap, const struct page *page,
 		if (index >= page->formed || addr != page->base +
 				(uintptr_t)index * page->block_size)
 			return "a free list holds formed blocks of its page";
-		if (FALLOW_CHECKS && block->mark != block_mark(heap, block))
+		if (FALLOW_CHECKS && block->mark != page->mark)
 			return "a free block carries its mark";
 		if (block_set_has(set, index))
 			return "a block is on one list once";
@@ -108,8 +108,7 @@ static const char *list_free(const struct heap *heap, const struct page *page,
 	return NULL;
 }
 
-const char *fl_walk_free(const struct heap *heap, const struct page *page,
-	struct block_set *set)
+const char *fl_walk_free(const struct page *page, struct block_set *set)
 {
 	/* Pairs with remote_push(): the links of the list. */
 	uint64_t word = fl_load_acquire(&page->remote);
@@ -119,10 +118,10 @@ const char *fl_walk_free(const struct heap *heap, const struct page *page,
 	for (i = 0; i < BLOCKS_MAX / 64; i++)
 		set->words[i] = 0;
 	if (page->kind == PAGE_SMALL) {
-		broken = list_free(heap, page, page->free, set);
+		broken = list_free(page, page->free, set);
 		if (broken == NULL)
 			broken = list_free(
-				heap, page, remote_head(page, word), set);
+				page, remote_head(page, word), set);
 		return broken;
 	}
 	word &= REMOTE_BLOCKS;
@@ -142,7 +141,7 @@ static bool blocks_visit(const struct heap *heap, const struct page *page,
 	uint32_t i;
 
 	/* What a broken list shows is still worth seeing. */
-	(void)fl_walk_free(heap, page, &set);
+	(void)fl_walk_free(page, &set);
 	for (i = 0; i < page->formed; i++) {
 		struct fallow_item item = {
 			.kind = FALLOW_ITEM_BLOCK,

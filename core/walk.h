@@ -28,8 +28,7 @@ _Static_assert(BLOCKS_MAX >= 64, "the bits of a word fit too");
 struct block_set {
 	uint64_t words[BLOCKS_MAX / 64];
 };
-const char *fl_walk_free(const struct heap *heap, const struct page *page,
-	struct block_set *set);
+const char *fl_walk_free(const struct page *page, struct block_set *set);
 
 #pragma GCC visibility pop
 

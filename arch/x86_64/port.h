@@ -143,13 +143,18 @@ static inline bool fl_port_may_wait(struct fl_port_state state)
 
 static inline unsigned fl_port_context(void)
 {
-	unsigned index = 0;
+	uint64_t index = 0;
 
-	if (FALLOW_MODEL != FALLOW_MODEL_SINGLE)
-		__asm__ volatile("movl %%gs:%c1, %0"
+	/* The upper half is zero then (Intel SDM volume 1, 3.4.1.1), which saves
+	 * whoever takes the index for one of an array to make it so. */
+	if (FALLOW_MODEL != FALLOW_MODEL_SINGLE) {
+		__asm__ volatile("movl %%gs:%c1, %k0"
 				 : "=r"(index)
 				 : "i"(FALLOW_GS_OFFSET));
-	return index;
+		if (index > UINT32_MAX)
+			__builtin_unreachable();
+	}
+	return (unsigned)index;
 }
 
 static inline struct fl_port_state fl_port_lock_enter(void)

@@ -124,6 +124,7 @@ static inline struct page *white_page_new(struct rig *rig, unsigned class)
 	page = &run.chunk->records[run.first];
 	run.chunk->heads |= slice_mask(run.first, 1);
 	fl_page_init(page, run.chunk, run.first, class, n);
+	page_mark_new(heap, page);
 	return page;
 }
 
@@ -137,7 +138,7 @@ static inline struct page *white_page_whole(struct rig *rig, unsigned class)
 	unsigned i;
 
 	while (page->formed < page->capacity) {
-		if (fl_page_form(heap, page))
+		if (fl_page_form(page))
 			continue;
 		CHECK(fl_page_commit(&op, page));
 		if (test_failures() > 0)

@@ -158,9 +158,9 @@ static void break_formed(struct scene *s)
 	SET(s->full->formed, (uint16_t)(s->full->formed + 1));
 }
 
-static void break_formed_end(struct scene *s)
+static void break_limit(struct scene *s)
 {
-	SET(s->full->formed_end, s->full->formed_end - 16);
+	SET(s->full->limit, s->full->limit - 1);
 }
 
 static void break_committed(struct scene *s)
@@ -264,7 +264,7 @@ static void break_list_interior(struct scene *s)
 static void formed_set(struct page *page, unsigned n)
 {
 	SET(page->formed, n);
-	SET(page->formed_end, n * page->block_size);
+	SET(page->limit, n * page->magic * page->block_size);
 }
 
 static void break_list_unformed(struct scene *s)
@@ -630,7 +630,7 @@ static const struct {
 	{ "a page's blocks are those of its class", break_class_slices },
 	{ "used <= formed <= capacity", break_used },
 	{ "used <= formed <= capacity", break_formed },
-	{ "formed_end == formed * block_size", break_formed_end },
+	{ "limit says how many blocks are formed", break_limit },
 	{ "formed blocks lie in the committed prefix", break_committed },
 	{ "the committed prefix is populated", break_committed_populated },
 	{ "remote frees were in use", break_remote },

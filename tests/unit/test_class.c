@@ -513,7 +513,7 @@ static struct page *tailed(struct rig *rig)
 	size_t slice = (page->base - op.heap->base) >> FALLOW_SLICE_LOG2;
 
 	CHECK(fl_page_commit(&op, page));
-	CHECK(fl_page_form(op.heap, page));
+	CHECK(fl_page_form(page));
 	white_pop(page, page->formed);
 	op.heap->map[slice] = page;
 	fl_local_join(op.heap, op.local, page);

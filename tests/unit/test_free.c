@@ -34,8 +34,7 @@ static void test_free_small_own(void)
 		fallow_free(&rig->heap, blocks[i]);
 		CHECK(page->free == blocks[i]);
 		CHECK(blocks[i]->next == (i == 0 ? rest : blocks[i - 1]));
-		CHECK_EQUAL(blocks[i]->mark,
-			block_mark(white_heap(rig), blocks[i]));
+		CHECK_EQUAL(blocks[i]->mark, page->mark);
 		CHECK_EQUAL(page_used(page), used - i - 1);
 	}
 	CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
@@ -56,8 +55,7 @@ static void test_free_small_remote(void)
 		white_free(rig, 1 + i % 2, blocks[i]);
 		CHECK(remote_head(page, page->remote) == blocks[i]);
 		CHECK_EQUAL(remote_count(page, page->remote), i + 1);
-		CHECK_EQUAL(blocks[i]->mark,
-			block_mark(white_heap(rig), blocks[i]));
+		CHECK_EQUAL(blocks[i]->mark, page->mark);
 		white_check(rig);
 	}
 	CHECK(page->free == rest);
@@ -139,7 +137,7 @@ static void test_free_unformed(void)
 
 		while (page->committed < least)
 			CHECK_OR_RETURN(fl_page_commit(&op, page));
-		CHECK(fl_page_form(white_heap(rig), page));
+		CHECK(fl_page_form(page));
 		white_pop(page, page->formed);
 		for (unsigned j = 0; j < page->slices; j++)
 			white_heap(rig)->map[slice + j] = page;

@@ -53,7 +53,7 @@ static bool granule_needed(const struct model *model, unsigned granule)
 		/* The next block begins here: a commit goes on behind it. */
 		if (index >= page->formed)
 			return index == page->formed &&
-				begin < page->formed_end;
+				begin < page_formed_end(page);
 		if (model->used[index])
 			return true;
 	}
@@ -477,7 +477,7 @@ static void one_by_one(struct model *model)
 		model->rig->sim.provider.decommit(
 			&model->rig->sim, &range, 1);
 		heap->counters.committed -= bytes;
-		fl_hole_end(heap, page, range.base, range.size, false);
+		fl_hole_end(page, range.base, range.size, false);
 		due -= bytes < due ? bytes : due;
 		white_check(model->rig);
 		if (test_failures() > 0)
@@ -515,7 +515,7 @@ static void test_hole_tail_fills_the_batch(void)
 	CHECK(white_page(rig, (void *)page->base) == page);
 	rig->sim.provider.decommit(&rig->sim, &range, 1);
 	heap->counters.committed -= range.size;
-	fl_hole_end(heap, page, range.base, range.size, false);
+	fl_hole_end(page, range.base, range.size, false);
 	fallow_collect(&rig->heap);
 	CHECK_EQUAL(heap->counters.committed, 0);
 	white_end(rig);

@@ -43,11 +43,11 @@ static struct page *full(struct rig *rig)
 }
 
 /* Frees a block of a page as its owner does, without what follows. */
-static void own_free(struct rig *rig, struct page *page, uint32_t index)
+static void own_free(struct page *page, uint32_t index)
 {
 	struct block *block = white_block(page, index);
 
-	block->mark = block_mark(white_heap(rig), block);
+	block->mark = page->mark;
 	block->next = page->free;
 	page->free = block;
 	page->above--;
@@ -182,10 +182,10 @@ static void test_local_tail(void)
 }
 
 /* Frees an eighth of a page's blocks, from `first` on. */
-static void eighth_free(struct rig *rig, struct page *page, uint32_t first)
+static void eighth_free(struct page *page, uint32_t first)
 {
 	for (uint32_t i = first; i < first + 8; i++)
-		own_free(rig, page, i);
+		own_free(page, i);
 }
 
 /* A full page of which an eighth came free, while the current one is used up,
@@ -199,7 +199,7 @@ static void test_local_full_serve(void)
 	struct page *other = local->current[CLASS];
 
 	white_pop(other, 64);
-	eighth_free(rig, page, 0);
+	eighth_free(page, 0);
 	/* All of the other's blocks are still to be counted. */
 	CHECK(!local_full_serve(heap, local, page));
 	fl_local_account(heap, other);
@@ -215,13 +215,13 @@ static void test_local_full_serve(void)
 	/* Used up again it needs nothing more, and neither does the other. */
 	white_pop(page, 8);
 	CHECK_EQUAL(page_used(page), page->wake + 8);
-	eighth_free(rig, other, 0);
+	eighth_free(other, 0);
 	CHECK(local_full_serve(heap, local, other));
 	CHECK(local->current[CLASS] == other);
 	CHECK(local_full_serve(heap, local, other));
 	white_check(rig);
 	/* With more free it is current alone. */
-	eighth_free(rig, other, 8);
+	eighth_free(other, 8);
 	fl_local_settle(heap, local, other);
 	CHECK_EQUAL(other->place, PLACE_CURRENT);
 	CHECK_EQUAL(other->wake, UINT32_MAX);
@@ -249,7 +249,7 @@ static void test_local_full_serve_not(void)
 		fl_local_account(white_heap(rig), other);
 		if (what == 1)
 			other_free(rig, other, 5);
-		eighth_free(rig, page, 0);
+		eighth_free(page, 0);
 		CHECK(!local_full_serve(white_heap(rig), local, page));
 		CHECK(local->current[CLASS] == other);
 		CHECK(!fl_local_wake(white_heap(rig), local, page));
@@ -271,7 +271,7 @@ static void test_local_full_serve_ends(void)
 
 		white_pop(other, 64);
 		fl_local_account(heap, other);
-		eighth_free(rig, page, 0);
+		eighth_free(page, 0);
 		CHECK(local_full_serve(heap, local, page));
 		if (what == 0) {
 			for (uint32_t i = 8; i < 16; i++)
@@ -311,7 +311,7 @@ static void test_local_wake_eighth(void)
 	CHECK_EQUAL(remote_state(page->remote), REMOTE_FULL);
 	CHECK_EQUAL(page->wake, 64 - 8);
 	for (uint32_t i = 0; i < 8; i++)
-		own_free(rig, page, i);
+		own_free(page, i);
 	CHECK_EQUAL(page_used(page), page->wake);
 	CHECK(!fl_local_wake(white_heap(rig), local, page));
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
@@ -319,7 +319,7 @@ static void test_local_wake_eighth(void)
 	CHECK(local->full[CLASS] == NULL && local->queue[CLASS] == page);
 	CHECK_EQUAL(page->wake, 0);
 	for (uint32_t i = 8; i < 64; i++)
-		own_free(rig, page, i);
+		own_free(page, i);
 	CHECK(fl_local_wake(white_heap(rig), local, page));
 	CHECK_EQUAL(page->place, PLACE_NONE);
 	CHECK_EQUAL(remote_state(page->remote), REMOTE_TRANSIT);
@@ -414,13 +414,13 @@ static void test_local_notified_late(void)
 		other_free(rig, page, i);
 	CHECK_EQUAL(remote_state(page->remote), REMOTE_NOTIFIED);
 	for (uint32_t i = 8; i < 16; i++)
-		own_free(rig, page, i);
+		own_free(page, i);
 	CHECK(!fl_local_wake(white_heap(rig), local, page));
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	CHECK_EQUAL(remote_state(page->remote), REMOTE_NOTIFIED);
 	white_check(rig);
 	for (uint32_t i = 16; i < 64; i++)
-		own_free(rig, page, i);
+		own_free(page, i);
 	/* Nothing left but what the word holds. */
 	CHECK_EQUAL(page_used(page), 8);
 	fl_local_drain(white_heap(rig), local);
@@ -463,7 +463,7 @@ static void test_local_account(void)
 	fl_local_account(heap, page);
 	CHECK_EQUAL(heap->counters.live, 30 * 1024);
 	for (uint32_t i = 0; i < 15; i++)
-		own_free(rig, page, i);
+		own_free(page, i);
 	fl_local_account(heap, page);
 	fl_local_account(heap, page);
 	CHECK_EQUAL(heap->counters.live, 15 * 1024);
@@ -480,7 +480,7 @@ static void notify_begin(struct rig *rig, struct page *page)
 
 	for (uint32_t i = 0; i < 7; i++)
 		other_free(rig, page, i);
-	block->mark = block_mark(white_heap(rig), block);
+	block->mark = page->mark;
 	remote_push(page, block, 7, &taken);
 	remote_change(page, REMOTE_NOTIFIED);
 	page->notified_next = local_of(rig)->notified;
@@ -503,7 +503,7 @@ static void test_local_notify_window_full(void)
 
 	notify_begin(rig, page);
 	for (uint32_t i = 8; i < 16; i++)
-		own_free(rig, page, i);
+		own_free(page, i);
 	CHECK(!fl_local_wake(white_heap(rig), local, page));
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	white_pop(local->current[CLASS], 64);
@@ -535,7 +535,7 @@ static void test_local_notify_window_trim(void)
 
 	notify_begin(rig, page);
 	for (uint32_t i = 8; i < 64; i++) {
-		own_free(rig, page, i);
+		own_free(page, i);
 		if (page_used(page) == page->wake)
 			CHECK(!fl_local_wake(
 				white_heap(rig), local_of(rig), page));

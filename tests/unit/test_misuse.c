@@ -119,7 +119,7 @@ static void test_misuse_judge_chance(void)
 	struct block *block = fallow_alloc(&rig->heap, 100);
 	void *other = fallow_alloc(&rig->heap, 100);
 
-	block->mark = block_mark(white_heap(rig), block);
+	block->mark = white_page(rig, block)->mark;
 	CHECK_EQUAL(judge(rig, 0, (uintptr_t)block), 0);
 	fallow_free(&rig->heap, block);
 	CHECK_EQUAL(rig->misuses, 0);

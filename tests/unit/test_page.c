@@ -33,7 +33,7 @@ static void test_page_init(void)
 		CHECK_EQUAL(remote_state(page->remote), REMOTE_TRANSIT);
 		CHECK_EQUAL(page->owner, OWNER_NONE);
 		CHECK(page_pop(page, &clean) == NULL && !clean);
-		CHECK(!fl_page_form(white_heap(rig), page));
+		CHECK(!fl_page_form(page));
 		CHECK(fl_page_extent(page) % GRANULE_BYTES == 0);
 		CHECK(fl_page_extent(page) <= page->slices * SLICE_BYTES);
 		CHECK(fl_page_extent(page) >=
@@ -53,12 +53,12 @@ static void steps_check(struct rig *rig, unsigned class)
 	while (page->formed < page->capacity && !test_failures()) {
 		uint32_t formed = page->formed;
 
-		if (fl_page_form(op.heap, page)) {
+		if (fl_page_form(page)) {
 			uint32_t n = page->formed - formed;
 
 			CHECK(n == 1 || n * page->block_size <= 4096);
-			CHECK(page->formed_end <= committed);
-			CHECK_EQUAL(page->formed_end,
+			CHECK(page_formed_end(page) <= committed);
+			CHECK_EQUAL(page_formed_end(page),
 				(size_t)page->formed * page->block_size);
 			continue;
 		}
@@ -76,7 +76,7 @@ static void steps_check(struct rig *rig, unsigned class)
 		CHECK(fl_memory_populated(op.heap, page->base, committed));
 	}
 	CHECK_EQUAL(committed, fl_page_extent(page));
-	CHECK(!fl_page_form(op.heap, page));
+	CHECK(!fl_page_form(page));
 	op_drop(&op);
 }
 
@@ -99,7 +99,7 @@ static void test_page_commit_doubles(void)
 	for (unsigned granules = 1; granules <= 16; granules *= 2) {
 		CHECK(fl_page_commit(&op, page));
 		CHECK_EQUAL(page->committed, granules * GRANULE_BYTES);
-		while (fl_page_form(op.heap, page))
+		while (fl_page_form(page))
 			;
 	}
 	CHECK_EQUAL(page->formed, page->capacity);
@@ -140,17 +140,17 @@ static void test_page_pop_small(void)
 	bool clean;
 
 	CHECK(fl_page_commit(&op, page));
-	CHECK(fl_page_form(op.heap, page));
+	CHECK(fl_page_form(page));
 	CHECK_EQUAL(page->formed, 4);
 	for (uint32_t i = 0; i < 4; i++) {
 		struct block *block = white_block(page, i);
 
-		CHECK_EQUAL(block->mark, block_mark(op.heap, block));
+		CHECK_EQUAL(block->mark, page->mark);
 		CHECK(fl_page_lists(page, i));
 		CHECK(page_pop(page, &clean) == block);
 		/* Links were in it. */
 		CHECK(!clean);
-		CHECK(block->mark != block_mark(op.heap, block));
+		CHECK(block->mark != page->mark);
 		CHECK(!fl_page_lists(page, i));
 		CHECK_EQUAL(page_used(page), i + 1);
 		CHECK_EQUAL(page_free_count(page), 3 - i);
@@ -169,9 +169,9 @@ static void test_page_form_keeps_list(void)
 	struct op op = white_op(rig, 0);
 
 	CHECK(fl_page_commit(&op, page));
-	CHECK(fl_page_form(op.heap, page));
+	CHECK(fl_page_form(page));
 	CHECK(fl_page_commit(&op, page));
-	CHECK(fl_page_form(op.heap, page));
+	CHECK(fl_page_form(page));
 	CHECK_EQUAL(page->formed, 8);
 	for (uint32_t i = 0; i < 8; i++)
 		CHECK(fl_page_lists(page, i));
@@ -215,8 +215,8 @@ static void test_page_clean_dirty(void)
 	for (unsigned i = 0; i < 4; i++) {
 		rig->sim.dirty_rate = dirty[i] ? 256 : 0;
 		CHECK(fl_page_commit(&op, page));
-		CHECK(fl_page_form(op.heap, page));
-		CHECK(!fl_page_form(op.heap, page));
+		CHECK(fl_page_form(page));
+		CHECK(!fl_page_form(page));
 	}
 	CHECK_EQUAL(page->clean, 0x9);
 	op_drop(&op);
@@ -237,12 +237,12 @@ static void test_page_clean_straddles(void)
 	CHECK_EQUAL(page->clean_from, 3 * GRANULE_BYTES);
 	rig->sim.dirty_rate = 0;
 	CHECK(fl_page_commit(&op, page));
-	while (fl_page_form(op.heap, page))
+	while (fl_page_form(page))
 		;
 	CHECK_EQUAL(page->formed, 2);
 	CHECK_EQUAL(page->clean, 0);
 	CHECK(fl_page_commit(&op, page));
-	while (fl_page_form(op.heap, page))
+	while (fl_page_form(page))
 		;
 	CHECK_EQUAL(page->clean | 3, ((uint64_t)1 << page->formed) - 1);
 	CHECK_EQUAL(page->clean & 3, 0);

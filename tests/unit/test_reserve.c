@@ -222,7 +222,7 @@ static void test_reserve_judged_by_mark(void)
 	exhaust(rig, &chain, 16);
 	p = fallow_alloc_flags(&rig->heap, 100, FALLOW_RESERVE);
 	CHECK_OR_RETURN(p != NULL);
-	p->mark = block_mark(white_heap(rig), p);
+	p->mark = page_find(white_heap(rig), (uintptr_t)p)->mark;
 	CHECK_EQUAL(fallow_usable_size(&rig->heap, p), 0);
 	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_DOUBLE_FREE);
 	p->mark = 0;

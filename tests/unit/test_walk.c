@@ -154,7 +154,7 @@ static void test_walk_next(void)
 
 	while ((page = fl_walk_next(heap, &slice)) != NULL) {
 		while (expected < slices &&
-			(heap->map[expected] == NULL ||
+			(heap->map[expected] == &fl_page_nobody ||
 				heap->map[expected]->base !=
 					heap->base + expected * SLICE_BYTES))
 			expected++;
@@ -180,7 +180,7 @@ static void test_walk_free(void)
 	while ((page = fl_walk_next(heap, &slice)) != NULL) {
 		if (page->kind == PAGE_SPAN)
 			continue;
-		CHECK(fl_walk_free(heap, page, &set) == NULL);
+		CHECK(fl_walk_free(page, &set) == NULL);
 		for (uint32_t i = 0; i < page->formed; i++)
 			CHECK_EQUAL(block_set_has(&set, i),
 				find((uintptr_t)white_block(page, i)) ==
@@ -203,7 +203,7 @@ static void test_walk_holes(void)
 
 	for (unsigned i = 0; i < 3; i++) {
 		CHECK(fl_page_commit(&op, page));
-		while (fl_page_form(heap, page))
+		while (fl_page_form(page))
 			;
 	}
 	op_drop(&op);
@@ -215,8 +215,7 @@ static void test_walk_holes(void)
 	*populated = 0x5;
 	CHECK_EQUAL(fl_walk_committed(heap, page), 2 * GRANULE_BYTES);
 	CHECK_EQUAL(fl_walk_holes(heap, page), 2 * GRANULE_BYTES);
-	page->formed = 2;
-	page->formed_end = 2 * page->block_size;
+	page_form(page, 2);
 	*populated = 0x3;
 	CHECK_EQUAL(fl_walk_holes(heap, page), 0);
 	*populated = 0xf;
