@@ -240,7 +240,7 @@ static __attribute__((noinline, cold)) void free_without(struct op *op, void *p)
 }
 
 /* A free that the hot path could not do, inside the context. */
-static __attribute__((noinline)) void free_other(struct heap *heap, void *p,
+static __attribute__((noinline)) void free_other(void *p, struct heap *heap,
 	uintptr_t caller, struct fl_port_state state)
 {
 	struct op op = { .heap = heap, .state = state, .caller = caller };
@@ -286,8 +286,8 @@ static __attribute__((noinline)) void wake_other(
 
 /* A block of another's page, or of this context's that is parked or holed, or
  * a span that is not to be kept. */
-static __attribute__((noinline)) void free_others(struct heap *heap, void *p,
-	struct page *page, uintptr_t caller, struct fl_port_state state)
+static __attribute__((noinline)) void free_others(void *p, struct page *page,
+	struct heap *heap, uintptr_t caller, struct fl_port_state state)
 {
 	struct op op = { .heap = heap, .state = state, .caller = caller };
 
@@ -298,14 +298,14 @@ static __attribute__((noinline)) void free_others(struct heap *heap, void *p,
 			    op.local->index))
 		remote_free(&op, p, page);
 	else
-		free_other(heap, p, caller, state);
+		free_other(p, heap, caller, state);
 }
 
 /* A span that the context may keep, as it does as a rule.  Not while another
  * asks for memory: what it has kept before is soon used up, and the slow path
  * that then comes answers. */
-static __attribute__((noinline)) void free_span(struct heap *heap, void *p,
-	struct page *page, uintptr_t caller, struct fl_port_state state)
+static __attribute__((noinline)) void free_span(void *p, struct page *page,
+	struct heap *heap, uintptr_t caller, struct fl_port_state state)
 {
 	unsigned context = fl_port_context();
 	struct local *local;
@@ -320,7 +320,7 @@ static __attribute__((noinline)) void free_span(struct heap *heap, void *p,
 			return;
 		}
 	}
-	free_other(heap, p, caller, state);
+	free_other(p, heap, caller, state);
 }
 
 /* A free that the hot path has not done: of a block of a medium or whole page of
@@ -335,15 +335,15 @@ static inline __attribute__((always_inline)) void free_rest(struct heap *heap,
 
 	if (unlikely(owner != (mine | OWNER_BITS))) {
 		if (owner == OWNER_FREER)
-			free_span(heap, p, page, caller, state);
+			free_span(p, page, heap, caller, state);
 		else
-			free_others(heap, p, page, caller, state);
+			free_others(p, page, heap, caller, state);
 		return;
 	}
 	index = bits_place(page, (uint32_t)((uintptr_t)p - page->base));
 	if (unlikely(hot_parked(heap, mine) ||
 		    misuse_doubtful_bits(heap, page, p, index))) {
-		free_other(heap, p, caller, state);
+		free_other(p, heap, caller, state);
 	} else if (bits_put(heap, page, index)) {
 		wake_other(heap, page, state);
 	} else {

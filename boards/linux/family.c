@@ -15,6 +15,7 @@
 #define _GNU_SOURCE /* the whole family is declared */
 
 #include "alloc.h"
+#include "free.h"
 #include "linux/preload.h"
 
 #include <errno.h>
@@ -73,9 +74,32 @@ EXPORT void *malloc(size_t size)
 		size, (uintptr_t)__builtin_return_address(0), state);
 }
 
+/* The end of a free() that its page must hear of.  Without the heap's address,
+ * which would be found before it is known whether it is wanted, and with what
+ * free() has in registers where it lies (`used`, so that it stays there). */
+static __attribute__((noinline, used)) FLAT void free_wake(
+	void *p, struct page *page, struct fl_port_state state)
+{
+	(void)p;
+	fl_free_wake(heap_of(&board_heap), page, state);
+}
+
 EXPORT FLAT void free(void *p)
 {
-	fallow_free(&board_heap, p);
+	struct fl_port_state state = fl_port_enter();
+	struct page *page;
+
+	switch (free_hot(heap_of(&board_heap), p, &page)) {
+	case FREE_DONE:
+		fl_port_leave(state);
+		break;
+	case FREE_WAKE:
+		free_wake(p, page, state);
+		break;
+	default:
+		fl_free_rest(heap_of(&board_heap), p, page,
+			(uintptr_t)__builtin_return_address(0), state);
+	}
 }
 
 EXPORT FLAT void *calloc(size_t count, size_t size)

@@ -59,6 +59,8 @@ static union {
 extern struct fallow board_heap __attribute__((alias("early")));
 struct board_settings board_settings;
 _Thread_local struct board_thread board_thread = {
+	.local = &fl_local_none,
+	.owner = OWNER_PARKED,
 	.context = BOARD_NO_CONTEXT,
 };
 _Thread_local uintptr_t board_locks[FL_PORT_HELD_WORDS];

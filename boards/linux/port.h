@@ -22,6 +22,9 @@
 #define BOARD_NO_CONTEXT UINT32_MAX
 
 struct board_thread {
+	/* What its calls look into: see FL_PORT_SERVES. */
+	void *local;
+	uint32_t owner;
 	uint32_t context;
 	/* Whether it is in a call, outside of the provider and of hooks. */
 	uint8_t busy;
@@ -72,6 +75,21 @@ static inline bool fl_port_may_wait(struct fl_port_state state)
 static inline unsigned fl_port_context(void)
 {
 	return board_thread.context;
+}
+
+/* There is one heap.  thread.c. */
+#define FL_PORT_SERVES 1
+void fl_port_serve(unsigned context, void *local, uint32_t owner)
+	__attribute__((visibility("hidden")));
+
+static inline void *fl_port_local(void)
+{
+	return __atomic_load_n(&board_thread.local, __ATOMIC_RELAXED);
+}
+
+static inline uint32_t fl_port_owner(void)
+{
+	return __atomic_load_n(&board_thread.owner, __ATOMIC_RELAXED);
 }
 
 /* Nothing can want the lock that this thread holds but another thread. */

@@ -89,8 +89,36 @@ static void index_mark(unsigned index, struct board_thread *thread)
 		threads_end = index + 1;
 }
 
+void fl_port_serve(unsigned context, void *local, uint32_t owner)
+{
+	struct board_thread *thread = context == board_thread.context
+		? &board_thread
+		: threads[context];
+
+	if (thread == NULL)
+		return;
+	/* Its calls read both, in no order: what they must not miss they see by
+	 * the barrier of whoever parks it. */
+	__atomic_store_n(&thread->local, local, __ATOMIC_RELAXED);
+	__atomic_store_n(&thread->owner, owner, __ATOMIC_RELAXED);
+}
+
+/* Makes the calling thread one context, or none.  Nobody parks that context
+ * meanwhile. */
+static void context_become(uint32_t context)
+{
+	const struct heap *heap = heap_of(&board_heap);
+
+	board_thread.context = context;
+	if (context == BOARD_NO_CONTEXT)
+		fl_port_serve(context, &fl_local_none, OWNER_PARKED);
+	else
+		fl_port_serve(context, served_local(heap, context),
+			served_owner(heap, context));
+}
+
 /* Gives the calling thread an index; returns whether there was one. */
-static bool index_take(struct board_thread *thread)
+static bool index_take(void)
 {
 	bool got = false;
 
@@ -100,8 +128,8 @@ static bool index_take(struct board_thread *thread)
 
 		got = fallow_more_contexts(&board_heap, index + 1);
 		if (got) {
-			index_mark(index, thread);
-			thread->context = index;
+			index_mark(index, &board_thread);
+			context_become(index);
 		}
 	}
 	pthread_mutex_unlock(&lock);
@@ -109,12 +137,12 @@ static bool index_take(struct board_thread *thread)
 }
 
 /* Gives the calling thread's index back.  Its pages are others' before. */
-static void index_give(struct board_thread *thread)
+static void index_give(void)
 {
 	fallow_offline(&board_heap);
 	pthread_mutex_lock(&lock);
-	index_mark(thread->context, NULL);
-	thread->context = BOARD_NO_CONTEXT;
+	index_mark(board_thread.context, NULL);
+	context_become(BOARD_NO_CONTEXT);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -128,7 +156,7 @@ static void thread_ends(void *arg)
 		return;
 	board_thread.gone = true;
 	if (board_thread.context != BOARD_NO_CONTEXT)
-		index_give(&board_thread);
+		index_give();
 }
 
 bool board_thread_begin(void)
@@ -142,13 +170,13 @@ bool board_thread_attach(void *ctx)
 
 	(void)ctx;
 	if (thread->gone || __atomic_load_n(&left, __ATOMIC_RELAXED) == 0 ||
-		!index_take(thread))
+		!index_take())
 		return false;
 	board_sweeper_rouse();
 	/* It may allocate, which is legal from here on. */
 	if (pthread_setspecific(key, (void *)(uintptr_t)1) == 0)
 		return true;
-	index_give(thread);
+	index_give();
 	thread->gone = true;
 	return false;
 }
@@ -156,13 +184,13 @@ bool board_thread_attach(void *ctx)
 void board_guest_enter(void)
 {
 	pthread_mutex_lock(&guest);
-	board_thread.context = BOARD_GUEST;
+	context_become(BOARD_GUEST);
 	guest_awake = true;
 }
 
 void board_guest_leave(void)
 {
-	board_thread.context = BOARD_NO_CONTEXT;
+	context_become(BOARD_NO_CONTEXT);
 	pthread_mutex_unlock(&guest);
 }
 
@@ -222,9 +250,9 @@ static void guest_park(void)
 
 	pthread_mutex_lock(&guest);
 	if (guest_awake) {
-		board_thread.context = BOARD_GUEST;
+		context_become(BOARD_GUEST);
 		fallow_park(&board_heap);
-		board_thread.context = context;
+		context_become(context);
 		guest_awake = false;
 	}
 	pthread_mutex_unlock(&guest);
@@ -381,7 +409,7 @@ static void context_inherit(unsigned index)
 {
 	struct local *local = heap_of(&board_heap)->locals[index];
 
-	board_thread.context = index;
+	context_become(index);
 	/* It may have been in the middle of a call of the kernel. */
 	local->calling = 0;
 	local->reporting = 0;
@@ -410,6 +438,6 @@ void board_threads_inherit(void)
 		/* Or for ever the index of one that is not there. */
 		threads[i] = NULL;
 	}
-	board_thread.context = context;
+	context_become(context);
 	board_thread.locks--;
 }
