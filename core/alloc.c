@@ -218,8 +218,7 @@ static __attribute__((noinline)) void *reserve_find(
 
 	if (!fl_reserve_begin(op, &call))
 		return NULL;
-	inside.class = fl_size_aligned_class(
-		request->size, request->align, call.op.heap->lean);
+	inside.class = fl_size_aligned_class(request->size, request->align);
 	block = block_search(&call.op, &inside);
 	if (block == NULL)
 		block = block_borrow(&call.op, &inside);
@@ -450,7 +449,7 @@ void *fallow_calloc(struct fallow *heap, size_t count, size_t size)
 void *fl_alloc_aligned(struct op *op, size_t align, size_t size)
 {
 	struct request request = { size, align,
-		fl_size_aligned_class(size, align, op->heap->lean) };
+		fl_size_aligned_class(size, align) };
 
 	if (size > FALLOW_SIZE_MAX) {
 		op_drop(op);

@@ -102,15 +102,10 @@ static inline __attribute__((always_inline)) bool alloc_stepped_hot(
 	bool clean = false;
 	struct local *local;
 	struct page *page;
-	unsigned class;
 
 	if (unlikely(!hot_local(heap, &local)))
 		return false;
-	if (likely(size <= SIZE_MEDIUM_MAX)) {
-		class = size_doubled_class(size);
-	} else if (size <= SIZE_CLASS_MAX) {
-		class = size_whole_class(size);
-	} else {
+	if (unlikely(size > SIZE_CLASS_MAX)) {
 		page = span_youngest(local, align_up(size, GRANULE_BYTES));
 		if (unlikely(page == NULL))
 			return false;
@@ -120,7 +115,7 @@ static inline __attribute__((always_inline)) bool alloc_stepped_hot(
 		*block = (void *)page->base;
 		return true;
 	}
-	page = local->current[class];
+	page = local->current[size_doubled_class(size)];
 	/* Bits or a list: nothing is nothing. */
 	if (unlikely(reclaim_asked(heap, local) || page->bits == 0))
 		return false;

@@ -28,9 +28,6 @@ struct check {
 	/* Pages that are in a context's list or abandoned, by each way of
 	 * counting. */
 	size_t linked, owned;
-	/* Granules that the floor may cover, by what lies in slices and by
-	 * who has it. */
-	size_t pieces, lists;
 	size_t handed;
 	/* The same of the spans that contexts keep. */
 	size_t holding, kept;
@@ -147,10 +144,6 @@ static void chunk_check(struct check *check, const struct chunk *chunk)
 			"populated granules are present", at);
 		holds(check, (chunk->pending[i] & ~chunk->populated[i]) == 0,
 			"pending granules are populated", at);
-		check->pieces += fl_floor_slice(heap, chunk, i);
-		if ((fl_chunk_claimable(heap, chunk) & bit) ||
-			(page != NULL && span_kept(page)))
-			check->lists += fl_floor_slice(heap, chunk, i);
 	}
 	handed_check(check, chunk);
 	check->free_chunks += chunk->bin == CHUNK_SLICES;
@@ -331,7 +324,6 @@ static void list_check(struct check *check, const struct page *first,
 				"a list is linked both ways", page->base))
 			return;
 		check->linked++;
-		check->lists += fl_floor_page(check->heap, page);
 		page = page->next;
 	} while (page != first);
 }
@@ -377,11 +369,8 @@ static void local_check(struct check *check, const struct local *local)
 					page_owner(page) == local->index,
 				"a current page is its context's", page->base);
 			/* A full one is in their list. */
-			if (page->place == PLACE_CURRENT) {
+			if (page->place == PLACE_CURRENT)
 				check->linked++;
-				check->lists += fl_floor_page(
-					check->heap, page);
-			}
 		}
 		list_check(check, local->queue[class], class, PLACE_QUEUE,
 			local->index);
@@ -410,8 +399,6 @@ static void sweeping_check(struct check *check)
 	unsigned i;
 
 	holds(check, broken == NULL, broken, 0);
-	holds(check, check->pieces == check->lists,
-		"the floor counts each piece once", 0);
 	holds(check, check->handed == heap->handed,
 		"handed counts the pages that were handed over", 0);
 	holds(check, sweeping->giving == 0,

@@ -3,9 +3,8 @@
  * The floor: what of the memory that a sweep could take stays, for it was used
  * of late and may be wanted again.
  *
- * It covers free slices, and the free blocks of pages of blocks above a slice,
- * each a *piece*; only what is there counts, so memory that nobody touched
- * takes no room.  It is one sum for all contexts: when an epoch begins, all
+ * It covers free slices, each a *piece*; only what is there counts, so memory
+ * that nobody touched takes no room.  It is one sum for all contexts: when an epoch begins, all
  * pieces are counted by age, and an age is found below which all of them fit.
  * Of that age itself those stay, in address order, for which there is room.
  * What is older than floor_epochs is never counted, so it always drains.
@@ -14,8 +13,8 @@
  * stays.  So nothing is handed out that would have to be taken back, no sweep
  * starves another, and whoever asks twice gets the same answer.
  *
- * Beside it, the small or medium page that a class allocates from stays as
- * long, up to CURRENT_BYTES of them.
+ * Beside it, the page that a class allocates from stays as long, up to
+ * CURRENT_BYTES of them.
  *
  * The rule is under heap->lock; the walk over the chunks lets it, and the
  * context, go every few of them.
@@ -70,29 +69,8 @@ bool fl_floor_keeps(
 		(sweeping->floor_ages >> step & 1);
 }
 
-/* Blocks of a page with bits that are resident and free, also those that the
- * owner has not taken in: a parked one's frees are others'. */
-static uint32_t free_blocks(const struct page *page)
-{
-	return bits_count(fl_load_relaxed(&page->bits)) +
-		remote_count(page, fl_load_relaxed(&page->remote));
-}
-
-/* The granules of a page that the floor may cover, and their age. */
-static size_t page_piece(
-	const struct heap *heap, const struct page *page, uint32_t *age)
-{
-	*age = page_age(heap, page);
-	/* Elsewhere no memory goes from between blocks. */
-	if (page->kind != PAGE_WHOLE || !FALLOW_HOLES ||
-		!heap_is(heap, FALLOW_CLASS_WINDOW))
-		return 0;
-	return (size_t)free_blocks(page) * page->block_size >>
-		FALLOW_GRANULE_LOG2;
-}
-
-/* The same of the page that begins in a slice of the chunk, or of the slice,
- * which is free, or of a span that a context keeps and that counts as that. */
+/* The granules that the floor may cover of a slice of the chunk, and their age:
+ * it is free, or of a span that a context keeps, which counts as that. */
 static size_t slice_piece(const struct heap *heap, const struct chunk *chunk,
 	unsigned slice, uint32_t *age)
 {
@@ -105,32 +83,10 @@ static size_t slice_piece(const struct heap *heap, const struct chunk *chunk,
 		*age = slice_age(heap, chunk, slice);
 		return bits_count(chunk->populated[slice]);
 	}
-	if (page == NULL)
+	if (page == NULL || !span_kept(page))
 		return 0;
-	if (span_kept(page)) {
-		*age = page_age(heap, page);
-		return bits_count(chunk->populated[slice]);
-	}
-	if (chunk->heads >> slice & 1)
-		return page_piece(heap, page, age);
-	return 0;
-}
-
-size_t fl_floor_page(const struct heap *heap, const struct page *page)
-{
-	uint32_t age;
-	size_t granules = page_piece(heap, page, &age);
-
-	return age < heap->sweeping.floor_epochs ? granules : 0;
-}
-
-size_t fl_floor_slice(
-	const struct heap *heap, const struct chunk *chunk, unsigned slice)
-{
-	uint32_t age;
-	size_t granules = slice_piece(heap, chunk, slice, &age);
-
-	return age < heap->sweeping.floor_epochs ? granules : 0;
+	*age = page_age(heap, page);
+	return bits_count(chunk->populated[slice]);
 }
 
 /* What the floor may cover, by age: how much, and the smallest piece of it;
@@ -143,8 +99,7 @@ struct count {
 	unsigned runs;
 	struct floor_run run[FLOOR_RUNS];
 };
-_Static_assert(CHUNK_BYTES >> FALLOW_GRANULE_LOG2 <= UINT16_MAX,
-	"a piece is at most a page");
+_Static_assert(SLICE_GRANULES <= UINT16_MAX, "a piece is at most a slice");
 
 /* Adds a piece to its age. */
 static void age_add(
@@ -310,7 +265,6 @@ bool fl_floor_current(
 	/* Not by its place: a full page may serve where it is. */
 	if (sweep->level >= FALLOW_RECLAIM_FLOOR ||
 		local->current[page->class] != page ||
-		page->kind == PAGE_WHOLE ||
 		page_age(heap, page) >= sweeping->floor_epochs ||
 		sweeping->floor_wanted == FALLOW_FLOOR_NONE)
 		return false;

@@ -26,13 +26,6 @@ bool fl_floor_keeps(
 bool fl_floor_current(
 	struct sweep *sweep, const struct local *local, const struct page *page);
 
-/* The granules that the floor may cover of a page; and of what there is in a
- * slice of a chunk: the page that begins in it, or itself.  Under heap->lock,
- * or with contexts stopped. */
-size_t fl_floor_page(const struct heap *heap, const struct page *page);
-size_t fl_floor_slice(
-	const struct heap *heap, const struct chunk *chunk, unsigned slice);
-
 /* The invariant of the floor's that is broken, or NULL. */
 const char *fl_floor_broken(const struct heap *heap);
 

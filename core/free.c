@@ -141,7 +141,7 @@ static __attribute__((noinline)) void remote_free(
 		remote_tell(op, page, word, count, worth, parked);
 }
 
-/* A block of a medium or whole page of this context. */
+/* A block of a medium page of this context. */
 static __attribute__((noinline)) void bits_free(
 	struct op *op, void *p, struct page *page)
 {
@@ -323,8 +323,8 @@ static __attribute__((noinline)) void free_span(void *p, struct page *page,
 	free_other(p, heap, caller, state);
 }
 
-/* A free that the hot path has not done: of a block of a medium or whole page of
- * the context's own, as a rule, or of a span. */
+/* A free that the hot path has not done: of a block of a medium page of the
+ * context's own, as a rule, or of a span. */
 static inline __attribute__((always_inline)) void free_rest(struct heap *heap,
 	void *p, struct page *page, uintptr_t caller,
 	struct fl_port_state state)

@@ -110,7 +110,6 @@ struct page {
 	uint16_t accounted;     /* blocks counted in heap->live */
 	uint16_t frozen;        /* blocks in use when it was abandoned */
 	uint32_t seen;          /* the sweep that last looked here: page_seen() */
-	uint32_t idle;          /* PAGE_WHOLE: blocks free at the last sweep */
 	uint16_t looked;        /* the search that last looked here */
 	uint16_t epoch;         /* of its last use: low bits of heap->epoch */
 	/* `used` when a sweep last looked, with PAGE_DUE if no sweep has walked
@@ -404,7 +403,7 @@ struct heap {
 	uint8_t region_count;
 	uint64_t marks; /* the latest page's: page_mark_new() */
 	uint32_t epoch; /* advanced by sweeps alone; begins with 1 */
-	uint32_t request, request_level; /* of reclaims */
+	uint32_t request; /* of reclaims */
 	struct sweeping sweeping;
 	uintptr_t window_base, window_end; /* end 0: not known yet */
 	uintptr_t given_tables;            /* handed in, or 0 */
@@ -801,7 +800,7 @@ static inline bool small_begins(const struct page *page, uint32_t offset)
 	return (uint32_t)(offset * page->magic) < fl_load_hot(&page->limit);
 }
 
-/* The index of the block of a medium or whole page that begins at an offset; at
+/* The index of the block of a medium page that begins at an offset; at
  * least page->capacity iff none does. */
 static inline uint32_t bits_place(const struct page *page, uint32_t offset)
 {

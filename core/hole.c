@@ -344,11 +344,11 @@ static uint64_t bits_gone(const struct heap *heap, const struct page *page)
 /* The granules between the blocks of each run of free ones, of a page whose
  * free blocks are bits.  Those in holes are free too: what they share with a
  * neighbour goes with that, and what a failed commit left of them goes now. */
-static void bits_make(struct making *making, uint64_t only)
+static void bits_make(struct making *making)
 {
 	struct page *page = making->page;
 	unsigned end = formed_granules(page);
-	uint64_t free = (page->bits & only) | bits_gone(making->heap, page);
+	uint64_t free = page->bits | bits_gone(making->heap, page);
 
 	while (free != 0 && !making->full) {
 		unsigned from = (unsigned)__builtin_ctzll(free);
@@ -369,7 +369,7 @@ static void bits_make(struct making *making, uint64_t only)
 	}
 }
 
-size_t fl_hole_make(struct heap *heap, struct page *page, uint64_t only,
+size_t fl_hole_make(struct heap *heap, struct page *page,
 	bool (*range)(void *arg, uintptr_t base, size_t size), void *arg)
 {
 	struct making making = { heap, page, range, arg, 0, false };
@@ -381,7 +381,7 @@ size_t fl_hole_make(struct heap *heap, struct page *page, uint64_t only,
 	if (page->kind == PAGE_SMALL)
 		small_make(&making);
 	else
-		bits_make(&making, only);
+		bits_make(&making);
 	/* From now on every free of the page looks before it touches. */
 	if (making.bytes > 0)
 		fl_store_relaxed(&page->owner, page->owner | OWNER_HOLES);

@@ -27,11 +27,10 @@ bool fl_hole_gone(
  * Unlists the free blocks whose memory can go and marks those granules, and
  * the committed ones behind the formed blocks, as pending.  `range` is called
  * for each run of granules and returns whether there is room for another.
- * `only`: of a page with bits, blocks that may go.
  * The caller owns the page, which has nothing pending.
  * Returns: the bytes that were marked.
  */
-size_t fl_hole_make(struct heap *heap, struct page *page, uint64_t only,
+size_t fl_hole_make(struct heap *heap, struct page *page,
 	bool (*range)(void *arg, uintptr_t base, size_t size), void *arg);
 
 /* Ends what fl_hole_make() began, for one run: it is a hole, or (`refused`) it

@@ -42,7 +42,7 @@ static inline bool misuse_doubtful_small(
 			((const struct block *)p)->mark == page->mark);
 }
 
-/* The same of a medium or whole page; `index` is what bits_place() says. */
+/* The same of a medium page; `index` is what bits_place() says. */
 static inline bool misuse_doubtful_bits(const struct heap *heap,
 	const struct page *page, const void *p, uint32_t index)
 {

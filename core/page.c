@@ -9,8 +9,8 @@
  *   base            formed * size     committed        extent
  *    | used | free | used | free ...  |  unformed      |  uncommitted  |
  *
- * Small pages link their free blocks through the blocks; medium and whole
- * pages have at most 56 blocks, so their free blocks are bits in the record and
+ * Small pages link their free blocks through the blocks; medium pages
+ * have at most 56 blocks, so their free blocks are bits in the record and
  * the blocks themselves are never touched.  A formed block is in exactly one
  * place: in use, in the owner's list or word, or in the remote word.
  *
@@ -57,7 +57,6 @@ void fl_page_init(struct page *page, struct chunk *chunk, unsigned first,
 	page->clean_from = 0;
 	page->committed = 0;
 	page->accounted = 0;
-	page->idle = 0;
 	page->swept_used = PAGE_DUE;
 	page->first_slice = (uint8_t)first;
 	page->slices = (uint8_t)slices;

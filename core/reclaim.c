@@ -99,7 +99,6 @@ size_t fl_reclaim(struct op *op, unsigned level)
 
 	sweep.number = sweep_number(heap);
 	sweep.epoch = heap->epoch;
-	fl_store_relaxed(&heap->request_level, level);
 	fl_store_relaxed(&heap->request, sweep.number);
 	lock_leave(&heap->lock, state);
 	batch_begin(&sweep.batch);
@@ -191,13 +190,11 @@ static bool handed_range(void *arg, uintptr_t base, size_t size)
 
 /* Whether the page has nothing to hand over: it is as it was when it was walked
  * last.  Of most pages that is all that is looked at, so that a request costs
- * what it brings.  Of a page that the hold or the floor keeps it does not say
- * so: there a walk takes less than there is. */
+ * what it brings. */
 static bool page_same(const struct page *page)
 {
 	/* If it is PAGE_DUE, they are not equal. */
-	return page->kind != PAGE_WHOLE &&
-		page_used(page) ==
+	return page_used(page) ==
 			(page->swept_used & ~(uint32_t)PAGE_SKIPPED) &&
 		(fl_load_relaxed(&page->remote) & REMOTE_BLOCKS) == 0;
 }
@@ -216,12 +213,9 @@ static bool page_hand(struct heap *heap, struct local *local, struct page *page)
 	fl_local_settle(heap, local, page);
 	if (local->current[page->class] == page ||
 		(page_holed(page) && fl_hole_pending(heap, page)) ||
-		(page->kind == PAGE_WHOLE &&
-			fl_load_relaxed(&heap->request_level) <
-				FALLOW_RECLAIM_FLOOR) ||
 		fl_class_drop(heap, local, page))
 		return false;
-	bytes = fl_hole_make(heap, page, UINT64_MAX, handed_range, &count);
+	bytes = fl_hole_make(heap, page, handed_range, &count);
 	page->swept_used = (uint16_t)(page_used(page) |
 		(count == HANDED_RANGES ? PAGE_DUE : 0));
 	if (bytes == 0)

@@ -13,11 +13,9 @@
  *
  *   skipped   a small page that looks as it did when it was last walked; walked
  *             all the same before a sweep says that nothing is left
- *   hold      pages of blocks above a slice, and free slices, used in this
- *             epoch or the last; of such pages a block that was free at the
- *             last sweep too goes nevertheless
+ *   hold      free slices that were used in this epoch or the last
  *   floor     of these, the most recently used up to so many bytes (floor.c)
- *   current   the small or medium page that a class allocates from
+ *   current   the page that a class allocates from
  *
  * Ranges are collected (batch.c) and given back with the context dropped; after
  * that everything is read again.
@@ -57,16 +55,14 @@ void fl_sweep_look(struct heap *heap, struct local *local, struct page *page)
 	if (!folded && page_used(page) == (page->swept_used & PAGE_USED))
 		return;
 	page->swept_used = (uint16_t)page_used(page) | PAGE_DUE;
-	/* Others use them by slow paths, which note it. */
-	if (page->kind != PAGE_WHOLE)
-		page_use(heap, page);
+	page_use(heap, page);
 }
 
 /* Whether the page is passed by: no block more or less is in use than when it
  * was last walked. */
 static bool page_skips(struct sweep *sweep, struct page *page)
 {
-	if (sweep->level > LEVEL_SWEEP || page->kind == PAGE_WHOLE)
+	if (sweep->level > LEVEL_SWEEP)
 		return false;
 	if (sweep->thorough)
 		return !(page->swept_used & PAGE_SKIPPED);
@@ -78,53 +74,14 @@ static bool page_skips(struct sweep *sweep, struct page *page)
 	return true;
 }
 
-/* Bytes of a page's free blocks that are resident: what the floor counts. */
-static size_t free_bytes(const struct page *page)
-{
-	return (size_t)page_free_count(page) * page->block_size;
-}
-
-/* Of a page with bits, the blocks that may go. */
-static uint64_t page_doomed(struct sweep *sweep, struct page *page)
-{
-	uint32_t age = page_age(sweep->op->heap, page);
-	uint64_t idle = page->idle & page->bits;
-	size_t bytes = free_bytes(page);
-	struct fl_port_state state;
-	bool kept;
-
-	if (page->kind != PAGE_WHOLE)
-		return UINT64_MAX;
-	/* A reclaim in the middle of an epoch is no second sweep. */
-	if (sweep->level == LEVEL_SWEEP)
-		page->idle = (uint32_t)page->bits;
-	if (page->bits == 0)
-		return UINT64_MAX;
-	state = lock_take(&sweep->op->heap->lock);
-	kept = fl_floor_keeps(sweep, age, page->base, bytes);
-	lock_leave(&sweep->op->heap->lock, state);
-	if (kept) {
-		sweep->later = true;
-		return 0;
-	}
-	if (sweep->level >= FALLOW_RECLAIM_HOLD || age > HOLD_EPOCHS)
-		return UINT64_MAX;
-	if (idle != page->bits)
-		sweep->later = true;
-	return idle;
-}
-
-_Static_assert(CHUNK_BYTES / SLICE_BYTES <= 32,
-	"a page of blocks above a slice has fewer than 32 of them");
-
 /* Makes holes in a page that the caller owns; adds them to the batch, or hands
  * them over if there is none. */
-static void page_purge(struct sweep *sweep, struct page *page, uint64_t only)
+static void page_purge(struct sweep *sweep, struct page *page)
 {
 	struct heap *heap = sweep->op->heap;
 
 	fl_batch_entry(heap, &sweep->batch, (struct entry){ .page = page });
-	if (fl_hole_make(heap, page, only, fl_batch_range, &sweep->batch) == 0)
+	if (fl_hole_make(heap, page, fl_batch_range, &sweep->batch) == 0)
 		fl_batch_drop(heap, &sweep->batch);
 	/* There may be more than there was room for. */
 	else if (!batch_goes_on(&sweep->batch, 1)) {
@@ -141,7 +98,6 @@ static void page_sweep(
 	struct sweep *sweep, struct local *local, struct page *page)
 {
 	struct heap *heap = sweep->op->heap;
-	uint64_t only;
 
 	fl_sweep_look(heap, local, page);
 	fl_local_settle(heap, local, page);
@@ -160,8 +116,7 @@ static void page_sweep(
 	}
 	if (!heap_is(heap, FALLOW_CLASS_WINDOW) || page_skips(sweep, page))
 		return;
-	only = page_doomed(sweep, page);
-	page_purge(sweep, page, only);
+	page_purge(sweep, page);
 	fl_local_settle(heap, local, page);
 }
 
@@ -320,7 +275,7 @@ static bool abandoned_step(struct sweep *sweep, unsigned class)
 		sweep->later = true;
 	else if (heap_is(heap, FALLOW_CLASS_WINDOW) &&
 		!page_empty(heap, page) && !page_skips(sweep, page))
-		page_purge(sweep, page, page_doomed(sweep, page));
+		page_purge(sweep, page);
 	fl_class_abandoned_back(heap, page);
 	return true;
 }

@@ -49,7 +49,7 @@ static void test_contexts_free_remotely(void)
 		test_port.context = 0;
 		fallow_collect(&fake->rig->heap);
 		CHECK_EQUAL(snapshot(fake).committed, 0);
-		if (sizes[i] <= 512 * KIB)
+		if (sizes[i] <= 64 * KIB)
 			CHECK(snapshot(fake).remote_frees >= 30);
 		fake_end(fake);
 	}

@@ -368,8 +368,9 @@ static void test_nowait_prefill_fails(void)
  * all locks held: the page stays, empty, and is used again. */
 static void test_nowait_realloc_empties(void)
 {
-	static const size_t sizes[] = { 100, 2000, 8 * KIB, 20 * KIB, 64 * KIB,
-		300 * KIB };
+	static const size_t sizes[] = {
+		100, 2000, 8 * KIB, 20 * KIB, 64 * KIB
+	};
 
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct fake *fake = begin(FALLOW_CLASS_WINDOW, 0, 0);

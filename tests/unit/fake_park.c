@@ -12,7 +12,7 @@
 #define MIB ((size_t)1 << 20)
 
 /* Of each kind of page. */
-static const size_t sizes[] = { 64, 8 * KIB, 40 * KIB, 300 * KIB };
+static const size_t sizes[] = { 64, 8 * KIB, 9 * KIB, 40 * KIB };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 static struct fallow_snapshot snapshot(struct fake *fake)

@@ -204,7 +204,7 @@ static bool owner_visit(void *arg, const struct fallow_item *item)
  * in afterwards, not to the one it came from. */
 static void test_provider_page_follows(void)
 {
-	static const size_t sizes[] = { 16, 1000, 8000, 20000, 300000 };
+	static const size_t sizes[] = { 16, 1000, 8000, 20000, 60000 };
 
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct fake *fake = fake_begin(

@@ -177,32 +177,6 @@ static void test_answer_passes_what_is_as_it_was(void)
 	fake_end(fake);
 }
 
-/* What the floor kept is as it was when the last sweep came by, and goes all the
- * same when somebody asks for it. */
-static void test_answer_empties_the_floor(void)
-{
-	struct fake *fake = clock_begin(2, 4 * MIB);
-	void *blocks[9];
-
-	/* Not all of the page that is allocated from, which stays. */
-	for (unsigned i = 0; i < 9; i++)
-		blocks[i] = alloc_as(fake, 0, 300 * KIB);
-	for (unsigned i = 0; i < 3; i++)
-		free_as(fake, 0, blocks[i]);
-	for (unsigned i = 0; i < 4; i++) {
-		fake->rig->sim.ticks += TICKS;
-		sweep_as(fake, 0);
-	}
-	CHECK(committed(fake) >= 9 * 300 * KIB);
-	reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR);
-	answer(fake);
-	CHECK(reclaim_as(fake, 1, FALLOW_RECLAIM_FLOOR) >=
-		2 * MIB + 3 * 300 * KIB);
-	for (unsigned i = 3; i < 9; i++)
-		free_as(fake, 0, blocks[i]);
-	fake_end(fake);
-}
-
 /* The owner answers again while what it handed over is being given back. */
 static void *pending_blocks[2][64];
 
@@ -345,7 +319,6 @@ const struct test tests[] = {
 	{ "sweep_after_answer", test_sweep_after_answer },
 	{ "answer_passes_what_is_as_it_was",
 		test_answer_passes_what_is_as_it_was },
-	{ "answer_empties_the_floor", test_answer_empties_the_floor },
 	{ "answer_leaves_what_is_pending",
 		test_answer_leaves_what_is_pending },
 	{ "reclaim_waits_for_others", test_reclaim_waits_for_others },

@@ -78,20 +78,20 @@ static void test_alloc_zero(void)
 static void test_alloc_zero_clean(void)
 {
 	struct rig *rig = begin();
-	unsigned char *p = fallow_zalloc(&rig->heap, 200 * KIB), *q;
+	unsigned char *p = fallow_zalloc(&rig->heap, 60 * KIB), *q;
 
 	/* Behind the heap's back: is it cleared again? */
 	q = white_opaque(p + fallow_usable_size(&rig->heap, p));
-	CHECK(fallow_alloc(&rig->heap, 200 * KIB) == q);
+	CHECK(fallow_alloc(&rig->heap, 60 * KIB) == q);
 	fallow_free(&rig->heap, q);
-	memset(q, 0x11, 200 * KIB);
-	CHECK(fallow_zalloc(&rig->heap, 200 * KIB) == q);
-	CHECK_EQUAL(q[0] | q[200 * KIB - 1], 0);
+	memset(q, 0x11, 60 * KIB);
+	CHECK(fallow_zalloc(&rig->heap, 60 * KIB) == q);
+	CHECK_EQUAL(q[0] | q[60 * KIB - 1], 0);
 	white_page(rig, p)->clean |= 2;
 	fallow_free(&rig->heap, q);
-	memset(q, 0x11, 200 * KIB);
-	CHECK(fallow_zalloc(&rig->heap, 200 * KIB) == q);
-	CHECK_EQUAL(q[0] & q[200 * KIB - 1], 0x11);
+	memset(q, 0x11, 60 * KIB);
+	CHECK(fallow_zalloc(&rig->heap, 60 * KIB) == q);
+	CHECK_EQUAL(q[0] & q[60 * KIB - 1], 0x11);
 	rig_end_now(rig, true);
 }
 
@@ -203,15 +203,15 @@ static void test_alloc_trims(void)
 /* Where no page of the class fits the block alone may, as a span. */
 static void test_alloc_span_instead(void)
 {
-	struct rig *rig = rig_begin(FALLOW_CLASS_FLAT, 384 * KIB, 1);
-	void *p = fallow_alloc(&rig->heap, 200 * KIB);
+	struct rig *rig = rig_begin(FALLOW_CLASS_FLAT, 256 * KIB, 1);
+	void *p = fallow_alloc(&rig->heap, 60 * KIB);
 
 	CHECK_OR_RETURN(p != NULL);
-	/* Which takes 7 slices; there are 5. */
-	CHECK_EQUAL(fl_size_page_slices(size_class(200 * KIB), true), 7);
+	/* Which takes 4 slices; there are 3. */
+	CHECK_EQUAL(fl_size_page_slices(size_class(60 * KIB), true), 4);
 	CHECK_EQUAL(white_page(rig, p)->kind, PAGE_SPAN);
 	CHECK_EQUAL(fallow_usable_size(&rig->heap, p),
-		fallow_good_size(200 * KIB));
+		fallow_good_size(60 * KIB));
 	white_check(rig);
 	rig_end_now(rig, true);
 }

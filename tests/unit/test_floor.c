@@ -3,45 +3,70 @@
  * What stays although it could go, and for how long: the hold, the floor, the
  * pages that classes allocate from.
  */
+#include "class.h"
 #include "floor.h"
 #include "swept.h"
 
-/* A page of large blocks that is in use stays whole for two epochs; then a
- * block that was free at two sweeps in a row goes, one that is free at every
- * other sweep does not. */
+/* Slices in use, side by side, with so many granules each, from their begins:
+ * when they are given back, pieces of that size. */
+static struct run pieces_make(
+	struct rig *rig, const unsigned *granules, unsigned n)
+{
+	struct run run = white_slices(rig, n);
+	struct op op = white_op(rig, 0);
+
+	for (unsigned i = 0; i < n; i++)
+		CHECK(fl_memory_populate(&op, run.chunk->base +
+				(run.first + i) * SLICE_BYTES,
+			      granules[i] * GRANULE_BYTES, false) &
+			FALLOW_COMMIT_DONE);
+	op_drop(&op);
+	return run;
+}
+
+/* Gives pieces [first, first + n) back. */
+static void pieces_give(
+	struct rig *rig, struct run run, unsigned first, unsigned n)
+{
+	fl_chunk_give(white_heap(rig),
+		run.chunk->base + (run.first + first) * SLICE_BYTES, n,
+		heap_epoch(white_heap(rig)));
+}
+
+/* Whether the piece is there. */
+static bool piece_stays(struct rig *rig, struct run run, unsigned piece)
+{
+	return fl_memory_populated(white_heap(rig),
+		run.chunk->base + (run.first + piece) * SLICE_BYTES,
+		GRANULE_BYTES);
+}
+
+/* Free memory stays for two epochs; what is used in every other does not go. */
 static void test_sweep_hold(void)
 {
 	struct rig *rig = clock_begin(
 		FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
-	struct heap *heap = white_heap(rig);
-	void *blocks[8];
-	struct page *page;
+	void *blocks[2];
 
-	for (unsigned i = 0; i < 8; i++)
+	for (unsigned i = 0; i < 2; i++)
 		blocks[i] = fallow_alloc(&rig->heap, 256 * KIB);
-	page = white_page(rig, blocks[0]);
-	CHECK_EQUAL(page->capacity, 8);
 	epochs(rig, 4);
-	fallow_free(&rig->heap, blocks[5]);
+	fallow_free(&rig->heap, blocks[1]);
 	CHECK(sweep(rig) != 0);
-	rig->sim.ticks += TICKS;
-	/* The page is busy from here on: it is used in every epoch. */
+	CHECK_EQUAL(committed(rig), 2 * 256 * KIB);
+	epochs(rig, 1);
+	CHECK_EQUAL(committed(rig), 2 * 256 * KIB);
 	for (unsigned n = 0; n < 6; n++) {
-		CHECK(n > 0 || !fl_hole_gone(heap, page, 5));
+		epochs(rig, 1);
 		if (n % 2 == 0)
-			fallow_free(&rig->heap, blocks[2]);
+			fallow_free(&rig->heap, blocks[0]);
 		else
-			blocks[2] = fallow_alloc(&rig->heap, 256 * KIB);
-		CHECK(white_page(rig, blocks[2]) == page);
-		sweep(rig);
-		CHECK(!fl_hole_gone(heap, page, 2));
-		rig->sim.ticks += TICKS;
+			blocks[0] = fallow_alloc(&rig->heap, 256 * KIB);
+		CHECK_EQUAL(committed(rig), 256 * KIB);
 	}
-	CHECK(fl_hole_gone(heap, page, 5));
-	CHECK_EQUAL(committed(rig), 7 * 256 * KIB);
-	for (unsigned i = 0; i < 8; i++)
-		if (i != 5)
-			fallow_free(&rig->heap, blocks[i]);
+	fallow_free(&rig->heap, blocks[0]);
+	epochs(rig, 3);
+	CHECK_EQUAL(committed(rig), 0);
 	white_end(rig);
 }
 
@@ -69,57 +94,45 @@ static void test_sweep_floor_recent_first(void)
 	white_end(rig);
 }
 
-/* What does not fit does not stop what is smaller: a page of 1.5 MiB free,
- * younger, and a span of 256 KiB, older, in a floor of 512 KiB. */
+/* What does not fit does not stop what is smaller: a piece of 16 granules,
+ * younger, and one of four, older, in a floor of eight. */
 static void test_sweep_floor_smaller_fits(void)
 {
+	static const unsigned granules[] = { 4, 16 };
 	struct rig *rig = clock_begin(
-		FALLOW_CLASS_WINDOW, WIDE, 512 * KIB);
-	void *rest = fallow_alloc(&rig->heap, 600 * KIB);
-	void *blocks[4];
+		FALLOW_CLASS_WINDOW, WIDE, 8 * GRANULE_BYTES);
+	struct run run = pieces_make(rig, granules, 2);
 
-	for (unsigned i = 0; i < 4; i++)
-		blocks[i] = fallow_alloc(&rig->heap, 512 * KIB);
-	epochs(rig, 3);
-	CHECK_EQUAL(committed(rig), 2 * MIB + 600 * KIB);
-	fallow_free(&rig->heap, rest);
+	pieces_give(rig, run, 0, 1);
 	/* Ages are told apart in 64 steps. */
 	epochs(rig, 8);
-	for (unsigned i = 1; i < 4; i++)
-		fallow_free(&rig->heap, blocks[i]);
+	CHECK(piece_stays(rig, run, 0));
+	pieces_give(rig, run, 1, 1);
 	epochs(rig, 6);
-	/* Of the span's 600 KiB 512 KiB are kept, slice by slice. */
-	CHECK(committed(rig) > 512 * KIB + 400 * KIB);
-	CHECK(committed(rig) <= 512 * KIB + 512 * KIB);
-	fallow_free(&rig->heap, blocks[0]);
-	white_end(rig);
+	CHECK(piece_stays(rig, run, 0));
+	CHECK(!piece_stays(rig, run, 1));
+	white_check(rig);
+	rig_end_now(rig, true);
 }
 
-/* The floor counts what is formed and there: memory that nobody touched, and
- * holes, take no room in it. */
+/* The floor counts what is there: memory that nobody touched takes no room in
+ * it. */
 static void test_sweep_floor_counts_formed(void)
 {
 	struct rig *rig = clock_begin(
 		FALLOW_CLASS_WINDOW, WIDE, 2 * MIB);
 	struct heap *heap = white_heap(rig);
-	void *first[4], *block;
-	struct page *page;
+	struct op op;
 
-	/* Four pages of each of which a block alone was ever formed: what is
-	 * kept of them is a block of 512 KiB each. */
-	for (unsigned i = 0; i < 4; i++)
-		first[i] = fallow_alloc(&rig->heap,
-			class_size(CLASS_COUNT - 1 - i));
-	block = fallow_alloc(&rig->heap, class_size(CLASS_COUNT - 1));
-	page = white_page(rig, block);
-	fallow_free(&rig->heap, block);
+	/* Of eight slices one was ever formed. */
+	fallow_free(&rig->heap,
+		fallow_alloc(&rig->heap, class_size(CLASS_COUNT - 1)));
+	op = white_op(rig, 0);
+	fl_class_trim_all(&op);
+	op_drop(&op);
 	epochs(rig, 6);
-	CHECK(page_used(page) < page->formed);
-	CHECK(!fl_hole_any(heap, page));
 	CHECK_EQUAL(heap->sweeping.floor_kept * GRANULE_BYTES,
 		class_size(CLASS_COUNT - 1));
-	for (unsigned i = 0; i < 4; i++)
-		fallow_free(&rig->heap, first[i]);
 	epochs(rig, FALLOW_FLOOR_EPOCHS + 4);
 	CHECK_EQUAL(committed(rig), 0);
 	white_end(rig);
@@ -151,7 +164,7 @@ static void test_sweep_current(void)
 	struct crowd crowd = crowd_begin(rig, 4000);
 	size_t kept;
 
-	for (unsigned class = 0; class < CLASS_FIRST_WHOLE; class++)
+	for (unsigned class = 0; class < CLASS_COUNT; class++)
 		for (unsigned i = 0; i < 8; i++)
 			crowd_add(&crowd, class_size(class));
 	while (crowd.count > 0)
@@ -229,40 +242,14 @@ static void test_sweep_current_full(void)
 	white_end(rig);
 }
 
-/* The floor is one sum: of pages of this context, and of none. */
-static void test_sweep_floor_abandoned(void)
-{
-	struct rig *rig = clock_begin(
-		FALLOW_CLASS_WINDOW, WIDE, 2 * MIB);
-	struct crowd crowd = crowd_begin(rig, 100);
-
-	for (unsigned i = 0; i < 16; i++)
-		crowd_add(&crowd, 256 * KIB);
-	fallow_offline(&rig->heap);
-	for (unsigned i = 0; i < 16; i++)
-		crowd_add(&crowd, 256 * KIB);
-	/* Each of the four pages keeps one block. */
-	for (size_t i = crowd.count; i > 0; i--)
-		if (i % 8 != 0)
-			crowd_free(&crowd, i - 1);
-	epochs(rig, 6);
-	CHECK(committed(rig) <= 2 * MIB + 4 * 256 * KIB);
-	CHECK(committed(rig) > MIB / 2 + 4 * 256 * KIB);
-	drain(rig, FALLOW_FLOOR_EPOCHS + 8);
-	CHECK_EQUAL(committed(rig), 4 * 256 * KIB);
-	crowd_end(&crowd);
-}
-
-/* A reclaim in the middle of an epoch takes from this epoch's sweeps neither
- * what they keep nor the second chance of a block; and what was freed since the
- * epoch began is not in the floor for being young. */
+/* A reclaim in the middle of an epoch does not take from this epoch's sweeps what
+ * they keep; and what was freed since the epoch began is not in the floor for
+ * being young. */
 static void test_floor_reclaim_spends_nothing(void)
 {
 	struct rig *rig = clock_begin(
 		FALLOW_CLASS_WINDOW, WIDE, 2 * MIB);
-	struct heap *heap = white_heap(rig);
-	void *spans[5], *small, *blocks[2];
-	struct page *page;
+	void *spans[5], *small;
 
 	for (unsigned i = 0; i < 5; i++)
 		spans[i] = fallow_alloc(&rig->heap, MIB);
@@ -280,17 +267,6 @@ static void test_floor_reclaim_spends_nothing(void)
 	CHECK_EQUAL(committed(rig), 2 * MIB + GRANULE_BYTES);
 	epochs(rig, 1);
 	CHECK_EQUAL(committed(rig), 2 * MIB + GRANULE_BYTES);
-	fallow_reclaim(&rig->heap, FALLOW_RECLAIM_FLOOR);
-	/* The second chance. */
-	for (unsigned i = 0; i < 2; i++)
-		blocks[i] = fallow_alloc(&rig->heap, 256 * KIB);
-	page = white_page(rig, blocks[0]);
-	sweep(rig);
-	fallow_free(&rig->heap, blocks[1]);
-	fallow_reclaim(&rig->heap, FALLOW_RECLAIM_HOLD);
-	CHECK(!fl_hole_any(heap, page));
-	CHECK_EQUAL(page->idle, 0);
-	fallow_free(&rig->heap, blocks[0]);
 	fallow_free(&rig->heap, small);
 	white_end(rig);
 }
@@ -317,29 +293,18 @@ static void test_floor_reclaim_counts_anew(void)
 /* Of one age, what does not fit stops nothing smaller behind it. */
 static void test_floor_smaller_behind(void)
 {
+	static const unsigned granules[] = { 16, 16, 5, 16, 4, 2, 1, 3 };
+	static const bool stays[] = { 1, 0, 1, 0, 0, 1, 1, 0 };
 	struct rig *rig = clock_begin(
-		FALLOW_CLASS_WINDOW, WIDE, 2 * MIB);
-	char *blocks[8], *spans[8];
-	unsigned n = 0;
+		FALLOW_CLASS_WINDOW, WIDE, 24 * GRANULE_BYTES);
+	struct run run = pieces_make(rig, granules, 8);
 
-	for (unsigned i = 0; i < 8; i++)
-		blocks[i] = fallow_alloc(&rig->heap, 512 * KIB);
-	do
-		spans[n] = fallow_alloc(&rig->heap, MIB);
-	while (spans[n++] < blocks[7] && n < 8);
-	CHECK(spans[n - 1] > blocks[7]);
-	for (unsigned i = 0; i < 8; i++)
-		if (i % 4 != 0)
-			fallow_free(&rig->heap, blocks[i]);
-	fallow_free(&rig->heap, spans[--n]);
+	pieces_give(rig, run, 0, 8);
 	epochs(rig, 3);
-	/* One page's 1.5 MiB, and half of the span. */
-	CHECK_EQUAL(committed(rig), 2 * 512 * KIB + n * MIB + 2 * MIB);
-	while (n > 0)
-		fallow_free(&rig->heap, spans[--n]);
-	fallow_free(&rig->heap, blocks[0]);
-	fallow_free(&rig->heap, blocks[4]);
-	white_end(rig);
+	for (unsigned i = 0; i < 8; i++)
+		CHECK_EQUAL(piece_stays(rig, run, i), stays[i]);
+	white_check(rig);
+	rig_end_now(rig, true);
 }
 
 /* Nor does a reclaim spend what current pages may keep. */
@@ -366,18 +331,14 @@ static void test_floor_reclaim_current(void)
 	crowd_end(&crowd);
 }
 
-/* What can never go takes no room: fixed slices of class direct, and blocks of
- * pages where memory does not go from between them. */
+/* What can never go takes no room: fixed slices of class direct. */
 static void test_floor_counts_what_can_go(void)
 {
 	struct rig *rig = clock_begin(FALLOW_CLASS_DIRECT, WIDE, MIB);
 	struct heap *heap = white_heap(rig);
-	void *block = fallow_alloc(&rig->heap, 256 * KIB);
-	void *other = fallow_alloc(&rig->heap, 256 * KIB);
-	struct page *page = white_page(rig, block);
 	struct chunk *chunk = NULL;
-	size_t number;
 	unsigned slice;
+	size_t number, kept;
 
 	fallow_free(&rig->heap, fallow_alloc(&rig->heap, MIB));
 	for (number = 0; number < heap->chunk_count; number++)
@@ -385,16 +346,14 @@ static void test_floor_counts_what_can_go(void)
 			heap->chunks[number]->warm != 0)
 			chunk = heap->chunks[number];
 	CHECK_OR_RETURN(chunk != NULL);
+	epochs(rig, 1);
+	kept = heap->sweeping.floor_kept;
+	CHECK(kept >= SLICE_GRANULES);
 	slice = (unsigned)__builtin_ctz(chunk->warm);
-	CHECK_EQUAL(fl_floor_slice(heap, chunk, slice), SLICE_GRANULES);
 	chunk->fixed |= slice_mask(slice, 1);
-	CHECK_EQUAL(fl_floor_slice(heap, chunk, slice), 0);
+	epochs(rig, 1);
+	CHECK_EQUAL(heap->sweeping.floor_kept, kept - SLICE_GRANULES);
 	chunk->fixed &= ~slice_mask(slice, 1);
-	CHECK(page->kind == PAGE_WHOLE);
-	fallow_free(&rig->heap, block);
-	CHECK(white_page(rig, other) != page || page->bits != 0);
-	CHECK_EQUAL(fl_floor_page(heap, page), 0);
-	fallow_free(&rig->heap, other);
 	white_end(rig);
 }
 
@@ -432,7 +391,6 @@ const struct test tests[] = {
 	{ "sweep_current", test_sweep_current },
 	{ "sweep_current_drains", test_sweep_current_drains },
 	{ "sweep_current_full", test_sweep_current_full },
-	{ "sweep_floor_abandoned", test_sweep_floor_abandoned },
 	{ "floor_reclaim_spends_nothing", test_floor_reclaim_spends_nothing },
 	{ "floor_reclaim_counts_anew", test_floor_reclaim_counts_anew },
 	{ "floor_smaller_behind", test_floor_smaller_behind },

@@ -121,7 +121,7 @@ static void test_free_twice(void)
  * like that of a block in use, makes it no block. */
 static void test_free_unformed(void)
 {
-	static const size_t sizes[] = { 16, 1000, 9000, 80000 };
+	static const size_t sizes[] = { 16, 1000, 9000, 50000 };
 	struct rig *rig = begin();
 
 	for (unsigned i = 0; i < 4; i++) {

@@ -477,12 +477,12 @@ static void test_heap_collects_before_null(void)
 	oracle->may_fail = true;
 	while (oracle->count < 1000 && oracle_alloc(oracle, 1000, 0))
 		;
-	while (oracle_alloc(oracle, 512 * KIB, 0))
+	while (oracle_alloc(oracle, 60 * KIB, 0))
 		;
 	oracle_shrink(oracle, 0);
 	CHECK(rig->sim.committed > 4 * MIB);
-	CHECK(!oracle_alloc(oracle, 6 * MIB, FALLOW_NORECLAIM));
-	CHECK(oracle_alloc(oracle, 6 * MIB, 0));
+	CHECK(!oracle_alloc(oracle, 7 * MIB, FALLOW_NORECLAIM));
+	CHECK(oracle_alloc(oracle, 7 * MIB, 0));
 	rig_end(rig);
 }
 

@@ -327,7 +327,7 @@ static void test_region_overlaps(void)
 	status_expect(fallow_add_region(heap, base - MIB, MIB), FALLOW_OK,
 		"directly before it");
 	for (unsigned i = 0; i < 50; i++)
-		CHECK(oracle_alloc(&rig->oracle, 100 * KIB, 0));
+		CHECK(oracle_alloc(&rig->oracle, 60 * KIB, 0));
 	rig_end(rig);
 }
 

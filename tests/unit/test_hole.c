@@ -121,7 +121,7 @@ static bool model_alloc(struct model *model)
 
 /* Makes holes until no more can be; what a page is not asked for in one batch
  * comes in the next.  Returns the bytes that went. */
-static size_t purge(struct model *model, uint64_t only)
+static size_t purge(struct model *model)
 {
 	struct op op = white_op(model->rig, 0);
 	struct page *page = model->page;
@@ -133,8 +133,7 @@ static size_t purge(struct model *model, uint64_t only)
 	do {
 		fl_page_fold(page, op.local);
 		fl_batch_entry(op.heap, &batch, (struct entry){ .page = page });
-		made = fl_hole_make(op.heap, page, only, fl_batch_range,
-			&batch);
+		made = fl_hole_make(op.heap, page, fl_batch_range, &batch);
 		if (made == 0) {
 			fl_batch_drop(op.heap, &batch);
 			break;
@@ -158,8 +157,7 @@ static void purge_exactly(struct model *model)
 	expect(model);
 	for (unsigned i = 0; i < n; i++)
 		there[i] = granule_there(model->page, i);
-	CHECK_EQUAL(purge(model, UINT64_MAX),
-		model->due_count * GRANULE_BYTES);
+	CHECK_EQUAL(purge(model), model->due_count * GRANULE_BYTES);
 	for (unsigned i = 0; i < n && test_failures() == 0; i++)
 		if (granule_there(model->page, i) !=
 			(there[i] && !model->due[i])) {
@@ -189,9 +187,6 @@ static void each_class(size_t window, void (*run)(struct model *model))
 		class++) {
 		struct rig *rig;
 
-		/* Of two classes of one size the first is used. */
-		if (size_class(class_size(class)) != class)
-			continue;
 		rig = rig_begin(FALLOW_CLASS_WINDOW, window, 2);
 		model_begin(&model, rig, class);
 		run(&model);
@@ -224,7 +219,7 @@ static void patterns(struct model *model)
 		}
 		purge_exactly(model);
 		/* Twice is as once. */
-		CHECK_EQUAL(purge(model, UINT64_MAX), 0);
+		CHECK_EQUAL(purge(model), 0);
 		/* Everything is to be had again, and of this page. */
 		for (; n > 0; n--)
 			CHECK(model_alloc(model));
@@ -295,7 +290,7 @@ static void refused_rounds(struct model *model)
 				model_free(model, 0, index);
 		}
 		sim->refuse_range_rate = round % 3 * 100;
-		purge(model, UINT64_MAX);
+		purge(model);
 		white_check(model->rig);
 		for (unsigned i = 0; i < capacity; i++)
 			used += model->used[i];
@@ -360,7 +355,7 @@ static void test_hole_refused_combinations(void)
 			free_quarters(&model, phase);
 			chosen_count = 0;
 			chosen_refused = set % 256 >> phase;
-			purge(&model, UINT64_MAX);
+			purge(&model);
 			white_check(rig);
 			model_alloc(&model);
 			white_check(rig);
@@ -383,7 +378,7 @@ static void tail_whole(struct model *model)
 		FALLOW_COMMIT_DONE);
 	op_drop(&op);
 	purge_exactly(model);
-	CHECK_EQUAL(purge(model, UINT64_MAX), 0);
+	CHECK_EQUAL(purge(model), 0);
 }
 
 static void test_hole_tail(void)
@@ -464,8 +459,7 @@ static void one_by_one(struct model *model)
 		struct op op = white_op(model->rig, 0);
 		struct fallow_range range;
 
-		bytes = fl_hole_make(
-			heap, page, UINT64_MAX, no_more, &range);
+		bytes = fl_hole_make(heap, page, no_more, &range);
 		CHECK_EQUAL(bytes, range.size);
 		CHECK(page_holed(page) && fl_hole_pending(heap, page));
 		CHECK(!page_empty(heap, page));
@@ -483,7 +477,7 @@ static void one_by_one(struct model *model)
 		if (test_failures() > 0)
 			break;
 	}
-	CHECK_EQUAL(purge(model, UINT64_MAX), 0);
+	CHECK_EQUAL(purge(model), 0);
 }
 
 static void test_hole_one_by_one(void)
@@ -503,7 +497,7 @@ static void test_hole_tail_fills_the_batch(void)
 
 	CHECK(fl_memory_populate(&op, page->base, SLICE_BYTES, false) &
 		FALLOW_COMMIT_DONE);
-	CHECK(fl_hole_make(heap, page, UINT64_MAX, no_more, &range) > 0);
+	CHECK(fl_hole_make(heap, page, no_more, &range) > 0);
 	op_drop(&op);
 	white_free(rig, 0, block);
 	/* It must not go while somebody is giving parts of it back. */
@@ -519,24 +513,6 @@ static void test_hole_tail_fills_the_batch(void)
 	fallow_collect(&rig->heap);
 	CHECK_EQUAL(heap->counters.committed, 0);
 	white_end(rig);
-}
-
-/* Of a page with bits only what may go goes. */
-static void test_hole_only(void)
-{
-	static struct model model;
-	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, WIDE, 2);
-
-	model_begin(&model, rig, size_class(SLICE_BYTES));
-	for (uint32_t i = 1; i < model.page->capacity; i++)
-		model_free(&model, 0, i);
-	CHECK_EQUAL(purge(&model, 0), 0);
-	CHECK_EQUAL(purge(&model, 1u << 2), SLICE_BYTES);
-	CHECK(fl_hole_gone(white_heap(rig), model.page, 2));
-	CHECK(!fl_hole_gone(white_heap(rig), model.page, 1));
-	CHECK(!fl_hole_gone(white_heap(rig), model.page, 3));
-	purge_exactly(&model);
-	model_end(&model);
 }
 
 /* Every call with a block that is in a hole says so and touches nothing: of
@@ -608,7 +584,7 @@ static void double_frees(struct model *model)
 		model->rig->sim.during = NULL;
 	else
 		model->rig->sim.during = misuses_during;
-	CHECK(purge(model, UINT64_MAX) > 0);
+	CHECK(purge(model) > 0);
 	model->rig->sim.during = NULL;
 	for (uint32_t i = 0; i < capacity; i++)
 		if (fl_hole_gone(heap, model->page, i) &&
@@ -727,7 +703,7 @@ static void zeroes(struct model *model)
 				model_free(model, 0, i);
 		model->rig->sim.dirty_rate = round * 128;
 		model->rig->sim.refuse_range_rate = round == 1 ? 128 : 0;
-		purge(model, UINT64_MAX);
+		purge(model);
 		for (;;) {
 			unsigned char *block = fallow_zalloc(
 				&model->rig->heap, size);
@@ -870,7 +846,6 @@ const struct test tests[] = {
 	{ "hole_unformed", test_hole_unformed },
 	{ "hole_one_by_one", test_hole_one_by_one },
 	{ "hole_tail_fills_the_batch", test_hole_tail_fills_the_batch },
-	{ "hole_only", test_hole_only },
 	{ "hole_double_free", test_hole_double_free },
 	{ "hole_fill_fails", test_hole_fill_fails },
 	{ "hole_fill_is_small", test_hole_fill_is_small },

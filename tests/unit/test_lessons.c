@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "class.h"
 #include "sweep.h"
 #include "white.h"
 
@@ -23,7 +24,7 @@
 #define TICKS 100
 /* Epochs that are enough for everything that is not in the floor. */
 #define SETTLED 4
-/* A block that eight make a page of, without a rest. */
+/* A block of which eight are 2 MiB. */
 #define LARGE (256 * KIB)
 
 /* How a heap is to be. */
@@ -111,57 +112,32 @@ static void give(struct rig *rig, void **blocks, unsigned n)
 
 /* ----------------------------------------------------------------- floor -- */
 
-/* Pages of which most was never touched take no room in the floor: the most
+/* Slices of which most was never touched take no room in the floor: the most
  * recent of all, and what was used before them is kept all the same. */
 static void test_floor_ignores_untouched(void)
 {
-	struct rig *rig = begin_floor(4 * MIB);
+	struct rig *rig = begin_floor(2 * MIB);
 	void *blocks[8];
 	void *span = fallow_alloc(&rig->heap, MIB);
+	struct op op;
 
 	fallow_free(&rig->heap, span);
 	epochs(rig, 2 * FALLOW_FLOOR_EPOCHS / 64);
-	/* A page of each of the eight classes, with one block. */
+	/* A page of each of eight classes, with one block; 4 MiB. */
 	for (unsigned i = 0; i < 8; i++)
 		take(rig, &blocks[i], 1, class_size(CLASS_COUNT - 1 - i));
+	give(rig, blocks, 8);
+	op = white_op(rig, 0);
+	fl_class_trim_all(&op);
+	op_drop(&op);
 	epochs(rig, SETTLED);
 	CHECK(fl_memory_populated(white_heap(rig), (uintptr_t)span, MIB));
-	give(rig, blocks, 8);
 	drain(rig, FALLOW_FLOOR_EPOCHS + 8);
 	CHECK_EQUAL(committed(rig), 0);
 	white_end(rig);
 }
 
-/* Nor do holes: what has been given back is nothing that the floor keeps. */
-static void test_floor_ignores_holes(void)
-{
-	struct rig *rig = begin_floor(3 * LARGE);
-	struct heap *heap = white_heap(rig);
-	void *blocks[8], *others[8];
-	struct page *page;
-
-	/* Two pages; of the first, half is holes. */
-	take(rig, blocks, 8, LARGE);
-	take(rig, others, 8, LARGE);
-	page = white_page(rig, blocks[0]);
-	CHECK(white_page(rig, others[0]) != page);
-	give(rig, blocks, 4);
-	CHECK_EQUAL(fallow_reclaim(&rig->heap, FALLOW_RECLAIM_FLOOR),
-		4 * LARGE);
-	/* Of the second a quarter is free; of the first, later, an eighth. */
-	give(rig, others, 2);
-	epochs(rig, 2 * FALLOW_FLOOR_EPOCHS / 64);
-	give(rig, &blocks[4], 1);
-	epochs(rig, SETTLED);
-	CHECK_EQUAL(fl_hole_blocks(heap, page), 4);
-	CHECK_EQUAL(committed(rig), (16 - 4) * LARGE);
-	give(rig, &blocks[5], 3);
-	give(rig, &others[2], 6);
-	white_end(rig);
-}
-
-/* A page of large blocks that is wholly free is kept as one with a block in use
- * would be: to have it again costs no call. */
+/* What large blocks were in is kept: to have them again costs no call. */
 static void test_floor_covers_wholly_free(void)
 {
 	struct rig *rig = begin_floor(2 * MIB);
@@ -404,7 +380,6 @@ static void test_clock_of_long_epochs(void)
 
 const struct test tests[] = {
 	{ "floor_ignores_untouched", test_floor_ignores_untouched },
-	{ "floor_ignores_holes", test_floor_ignores_holes },
 	{ "floor_covers_wholly_free", test_floor_covers_wholly_free },
 	{ "floor_drains", test_floor_drains },
 	{ "delay_by_default", test_delay_by_default },

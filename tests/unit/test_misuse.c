@@ -90,7 +90,6 @@ static void test_misuse_judge_pages(void)
 	page_judge(rig, 1024, 5, 1);
 	page_judge(rig, 9000, 3, 8);
 	page_judge(rig, 65536, 1, 64);
-	page_judge(rig, 80000, 1, 64);
 	rig_end_now(rig, true);
 }
 

@@ -5,10 +5,10 @@
 #include "white.h"
 
 #define MIB ((size_t)1 << 20)
-/* 64 blocks of 1 KiB, 56 of 9 KiB, 4 of 512 KiB. */
+/* 64 blocks of 1 KiB, 56 of 9 KiB, 8 of 64 KiB. */
 #define SMALL size_class(1024)
 #define MEDIUM CLASS_FIRST_MEDIUM
-#define WHOLE (CLASS_COUNT - 1)
+#define LARGEST (CLASS_COUNT - 1)
 
 static struct rig *begin(void)
 {
@@ -208,7 +208,7 @@ static void test_page_pop_bits(void)
 static void test_page_clean_dirty(void)
 {
 	struct rig *rig = begin();
-	struct page *page = white_page_new(rig, WHOLE);
+	struct page *page = white_page_new(rig, LARGEST);
 	struct op op = white_op(rig, 0);
 	static const bool dirty[4] = { false, true, true, false };
 

@@ -355,7 +355,7 @@ static void test_reclaim_asks_full(void)
  * has bits, but in a NOWAIT call. */
 static void test_reclaim_asks_bits(void)
 {
-	static const size_t sizes[] = { 16 * KIB, 128 * KIB };
+	static const size_t sizes[] = { 16 * KIB, 48 * KIB };
 	struct rig *rig = clock_begin(
 		FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
 	struct heap *heap = white_heap(rig);

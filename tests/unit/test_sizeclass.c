@@ -66,12 +66,7 @@ static bool waste_bounded(size_t size)
 
 	if (size <= 128)
 		return waste < 16;
-	if (size <= SIZE_MEDIUM_MAX)
-		return waste * 8 < size;
-	/* A granule for rounding blocks down to granules. */
-	if (size <= 340 * KIB)
-		return waste * 3 < size;
-	return waste * 2 < size + GRANULE_BYTES;
+	return waste * 8 < size;
 }
 
 static void test_sizeclass_waste(void)
@@ -94,21 +89,16 @@ static void test_sizeclass_kinds(void)
 		CHECK_EQUAL(size % 16, 0);
 		CHECK_EQUAL(kind == PAGE_SMALL, size <= SIZE_SMALL_MAX);
 		CHECK_EQUAL(kind == PAGE_MEDIUM,
-			size > SIZE_SMALL_MAX && size <= SIZE_MEDIUM_MAX);
-		CHECK_EQUAL(kind == PAGE_WHOLE, size > SIZE_MEDIUM_MAX);
-		if (kind == PAGE_WHOLE)
-			CHECK_EQUAL(size % GRANULE_BYTES, 0);
+			size > SIZE_SMALL_MAX && size <= SIZE_CLASS_MAX);
 	}
 	/* What programs ask for most has a class of its own. */
 	for (size_t size = 16; size <= SIZE_CLASS_MAX; size *= 2)
 		CHECK_EQUAL(class_size(size_class(size)), size);
-	CHECK_EQUAL(fl_size_whole[0], CHUNK_BYTES / 25 & ~(GRANULE_BYTES - 1));
-	CHECK_EQUAL(fl_size_whole[CLASS_WHOLES - 1], CHUNK_BYTES / 4);
 }
 
 static void test_sizeclass_page_slices(void)
 {
-	static const unsigned slices[] = { 1, 8, 32 };
+	static const unsigned slices[] = { 1, 8 };
 
 	for (unsigned class = 0; class < CLASS_COUNT; class++) {
 		unsigned n = fl_size_page_slices(class, false);
@@ -125,11 +115,10 @@ static void test_sizeclass_page_slices(void)
 /* Whether n slices are enough for a lean page of the class. */
 static bool lean_enough(unsigned class, unsigned n)
 {
-	size_t least = class_kind(class) == PAGE_WHOLE ? 2 : 4;
 	size_t bytes = n * SLICE_BYTES;
 	size_t capacity = bytes / class_size(class);
 
-	return capacity >= least &&
+	return capacity >= 4 &&
 		bytes - capacity * class_size(class) <= bytes / 8;
 }
 
@@ -151,29 +140,23 @@ static void test_sizeclass_page_slices_lean(void)
 }
 
 /* The class for an alignment, by looking at where blocks would be. */
-static unsigned naive_aligned(size_t size, size_t align, bool lean)
+static unsigned naive_aligned(size_t size, size_t align)
 {
-	for (unsigned class = 0; class < CLASS_COUNT; class++) {
-		bool chunk = class_kind(class) == PAGE_WHOLE && !lean;
-		size_t page = chunk ? CHUNK_BYTES : SLICE_BYTES;
-
-		if (class_size(class) >= size && align <= page &&
+	for (unsigned class = 0; class < CLASS_COUNT; class++)
+		if (class_size(class) >= size && align <= SLICE_BYTES &&
 			class_size(class) % align == 0)
 			return class;
-	}
 	return CLASS_NONE;
 }
 
 static void aligned_compare(size_t size, size_t align)
 {
-	for (int lean = 0; lean < 2; lean++) {
-		unsigned seen = fl_size_aligned_class(size, align, lean);
-		unsigned expected = naive_aligned(size, align, lean);
+	unsigned seen = fl_size_aligned_class(size, align);
+	unsigned expected = naive_aligned(size, align);
 
-		if (seen != expected)
-			test_printf("\n    size %zu align %zu", size, align);
-		CHECK_EQUAL(seen, expected);
-	}
+	if (seen != expected)
+		test_printf("\n    size %zu align %zu", size, align);
+	CHECK_EQUAL(seen, expected);
 }
 
 static void test_sizeclass_aligned(void)
