@@ -352,7 +352,9 @@ struct sweeping {
 struct heap {
 	/* What an allocation or a free reads; written once, but `map_slices`
 	 * which only grows. */
-	uintptr_t base; /* the window's begin, rounded down to a chunk */
+	/* Where chunks are counted from: in class window where the tables end,
+	 * else where the window begins, rounded down to a chunk. */
+	uintptr_t base;
 	size_t map_slices;
 	/* For each slice the record of what is there, or &fl_page_nobody. */
 	struct page **map;

@@ -146,6 +146,11 @@ static enum fallow_status window_begin(struct op *op)
 	if (!fits || align_up(at, SLICE_BYTES) + SLICE_BYTES > end)
 		return FALLOW_WINDOW_TOO_SMALL;
 	heap->tables_end = at;
+	/* No block will ever lie in the tables, so neither map nor chunks have
+	 * entries for them: of a TiB those are of 2.3 GiB. */
+	heap->base = align_down(at, CHUNK_BYTES);
+	heap->chunk_limit =
+		(align_up(end, CHUNK_BYTES) - heap->base) >> CHUNK_LOG2;
 	heap->chunks = (struct chunk **)heap->area_chunks.base;
 	heap->map = (struct page **)heap->area_map.base;
 	locals_place(heap, heap->area_locals.base);

@@ -35,6 +35,12 @@ static void test_table_window_layout(void)
 		}
 		CHECK(heap->tables_end >= at);
 		CHECK(heap->regions[0].base >= heap->tables_end);
+		/* For the tables themselves there are no entries. */
+		CHECK_EQUAL(heap->base,
+			align_down(heap->tables_end, CHUNK_BYTES));
+		CHECK_EQUAL(heap->chunk_limit,
+			(rig->sim.base + windows[i] - heap->base +
+				CHUNK_BYTES - 1) >> CHUNK_LOG2);
 		CHECK(heap->area_chunks.limit >=
 			heap->chunk_limit * sizeof(struct chunk *));
 		CHECK(heap->area_map.limit >= heap->chunk_limit *
