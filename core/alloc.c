@@ -301,6 +301,16 @@ static __attribute__((noinline)) void *alloc_other(struct heap *heap,
 	return fl_alloc_slow(&op, &request);
 }
 
+/* Whether a call has nothing to do but what it came for.  Of a parked context
+ * `local` is that which has nothing, so that nothing is found in it. */
+static inline bool calm(const struct heap *heap, const struct local *local)
+{
+	return ((fl_load_hot(&heap->request) ^ local->answered) |
+		       local->calling | fl_load_hot(&heap->noted) |
+		       fl_load_hot(&heap->roused)) == 0 &&
+		fl_load_hot(&heap->deferred) == NULL && !reserve_missing(heap);
+}
+
 /*
  * A block of a class whose current page is used up, out of what the context
  * owns.  The slow path is taken if there is none, and where it is wanted for
@@ -310,15 +320,12 @@ static __attribute__((noinline)) void *alloc_refilled(struct heap *heap,
 	size_t size, unsigned flags, uintptr_t caller,
 	struct fl_port_state state)
 {
-	struct local *local = heap->locals[fl_port_context()];
+	struct local *local = fl_load_hot(&heap->serving[fl_port_context()]);
 	struct page *page = NULL;
 	void *block;
 	bool clean;
 
-	if (likely(local->calling == 0 && !heap_parked(heap, local->index) &&
-		    !reclaim_asked(heap, local) && !deferred_waiting(heap) &&
-		    !reserve_missing(heap) &&
-		    fl_load_relaxed(&heap->roused) == 0))
+	if (likely(calm(heap, local)))
 		page = fl_local_refill(heap, local, size_class(size));
 	if (unlikely(page == NULL))
 		return alloc_other(heap, size, flags, caller, state);
@@ -327,7 +334,7 @@ static __attribute__((noinline)) void *alloc_refilled(struct heap *heap,
 	page_use(heap, page);
 	fl_port_leave(state);
 	usage_given(heap->usage, size, page->block_size);
-	if ((flags & FALLOW_ZERO) && !clean)
+	if (unlikely((flags & FALLOW_ZERO) && !clean))
 		return memset(block, 0, page->block_size);
 	return block;
 }

@@ -257,15 +257,26 @@ static __attribute__((noinline)) void free_other(void *p, struct heap *heap,
 		free_without(&op, p);
 }
 
-/* The hot path has brought `used` down to `wake`, and it takes more than an
- * exchange of pages. */
-static __attribute__((noinline)) void wake_search(
-	struct heap *heap, struct page *page, struct fl_port_state state)
+/* The hot path has brought `used` down to `wake`, and it takes more than a
+ * move. */
+static __attribute__((noinline)) void wake_search(struct heap *heap,
+	struct local *local, struct page *page, struct fl_port_state state)
 {
-	struct op op = { .heap = heap, .state = state };
+	struct op op = { .heap = heap, .local = local, .state = state };
 
-	op_local(&op);
 	own_wake(&op, page);
+}
+
+/* The same, and it takes more than an exchange of pages. */
+static __attribute__((noinline)) void wake_move(struct heap *heap,
+	struct local *local, struct page *page, struct fl_port_state state)
+{
+	if (unlikely(!local_wake_quick(heap, local, page))) {
+		wake_search(heap, local, page, state);
+		return;
+	}
+	page_use(heap, page);
+	fl_port_leave(state);
 }
 
 /* The hot path has brought `used` down to `wake`: as a rule, where blocks are
@@ -277,11 +288,13 @@ static __attribute__((noinline)) void wake_other(
 {
 	struct local *local = heap->locals[fl_port_context()];
 
-	if (likely(!reclaim_asked(heap, local) &&
-		    local_full_serve(heap, local, page)))
+	if (likely(page->place == PLACE_FULL && !reclaim_asked(heap, local) &&
+		    local_full_serve(heap, local, page))) {
+		page_use(heap, page);
 		fl_port_leave(state);
-	else
-		wake_search(heap, page, state);
+	} else {
+		wake_move(heap, local, page, state);
+	}
 }
 
 /* A block of another's page, or of this context's that is parked or holed, or

@@ -29,6 +29,23 @@ static inline void list_insert(struct page **head, struct page *page, bool end)
 		fl_store_relaxed(head, page);
 }
 
+/* Makes the page, which is in the list, its last. */
+static inline void list_last(struct page **head, struct page *page)
+{
+	struct page *first = *head;
+
+	if (page == first) {
+		fl_store_relaxed(head, page->next);
+		return;
+	}
+	page->next->prev = page->prev;
+	page->prev->next = page->next;
+	page->next = first;
+	page->prev = first->prev;
+	page->prev->next = page;
+	first->prev = page;
+}
+
 /* Takes the page out of the list that it is in. */
 static inline void list_remove(struct page **head, struct page *page)
 {

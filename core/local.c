@@ -172,8 +172,8 @@ static bool full_insert(
 	return true;
 }
 
-/* Takes the current page, which has no free block, out of the way; returns
- * false if it has free blocks after all. */
+/* Takes the current page, which has no free block, out of the way of another;
+ * returns false if it has free blocks after all. */
 static bool current_retire(
 	const struct heap *heap, struct local *local, unsigned class)
 {
@@ -193,26 +193,45 @@ static bool current_retire(
 		queue_insert(heap, local, page);
 	else if (!full_insert(heap, local, page))
 		return false;
-	local_current_set(local, class, &fl_page_none);
 	return true;
 }
 
-/* The fullest with a free block of the first few pages of a list, or of the last
- * few; NULL if there is none. */
-static struct page *list_fullest(struct page *first, bool last)
+/* The fullest of the first few pages of a queue, or the first of them that is as
+ * full as one that has just come back; all have free blocks. */
+static inline struct page *queue_fullest(struct page *first)
 {
-	struct page *page = first != NULL && last ? first->prev : first;
-	struct page *end = page;
+	struct page *page = first;
+	struct page *best = first;
+	uint32_t least = page_free_count(first);
+	unsigned i;
+
+	for (i = 1; i < CANDIDATES && least > first->worth; i++) {
+		page = page->next;
+		if (page == first)
+			break;
+		if (page_free_count(page) < least) {
+			best = page;
+			least = page_free_count(page);
+		}
+	}
+	return best;
+}
+
+/* The fullest with a free block of the last few dry pages; NULL if there is
+ * none. */
+static __attribute__((noinline)) struct page *dry_fullest(struct page *first)
+{
+	struct page *page = first;
 	struct page *best = NULL;
 	unsigned i;
 
-	for (i = 0; page != NULL && i < CANDIDATES; i++) {
+	for (i = 0; first != NULL && i < CANDIDATES; i++) {
+		page = page->prev;
 		if (page_has(page) &&
 			(best == NULL ||
 				page_free_count(page) < page_free_count(best)))
 			best = page;
-		page = last ? page->prev : page->next;
-		if (page == end)
+		if (page == first)
 			break;
 	}
 	return best;
@@ -305,12 +324,15 @@ struct page *fl_local_refill(
 	/* Another's news that comes right now comes the next time. */
 	if (local->told != NULL || fl_load_relaxed(&local->notified) != NULL)
 		fl_local_drain(heap, local);
-	page = list_fullest(local->queue[class], false);
-	if (page == NULL)
-		page = list_fullest(local->dry[class], true);
-	if (page == NULL)
-		return NULL;
-	list_remove(list_of(local, page, (enum place)page->place), page);
+	if (likely(local->queue[class] != NULL)) {
+		page = queue_fullest(local->queue[class]);
+		list_remove(&local->queue[class], page);
+	} else {
+		page = dry_fullest(local->dry[class]);
+		if (page == NULL)
+			return NULL;
+		list_remove(&local->dry[class], page);
+	}
 	if (!current_retire(heap, local, class)) {
 		queue_insert(heap, local, page);
 		return old;
@@ -484,16 +506,11 @@ bool fl_local_wake(
 		return false;
 	}
 	if (!heap->lean) {
-		/* Behind those that have blocks, for the next burst of its
-		 * class; what wants its slices, and sweeps, find it there. */
-		pass_moved(heap, &local->moved);
-		list_remove(list_of(local, page, (enum place)page->place),
-			page);
-		page->place = PLACE_QUEUE;
-		wake_at(heap, page);
-		list_insert(&local->queue[page->class], page, true);
-		local->emptied[page->class / 64] |= (uint64_t)1
-			<< page->class % 64;
+		if (page->place == PLACE_DRY) {
+			list_remove(&local->dry[page->class], page);
+			queue_link(heap, local, page);
+		}
+		local_empty_last(heap, local, page);
 		return false;
 	}
 	fl_local_leave(local, page);

@@ -137,28 +137,78 @@ static inline bool local_used_up(
 	return true;
 }
 
+/* Makes a queued page that is empty the last of its queue, behind those that
+ * have blocks, for the next burst of its class; what wants its slices, and
+ * sweeps, find it there. */
+static inline void local_empty_last(
+	const struct heap *heap, struct local *local, struct page *page)
+{
+	unsigned class = page->class;
+
+	pass_moved(heap, &local->moved);
+	list_last(&local->queue[class], page);
+	local->emptied[class / 64] |= (uint64_t)1 << class % 64;
+}
+
 /*
- * After the owner's free, when `used` has come down to `wake`: makes a full page
- * the one that its class allocates from, if that is used up; returns whether it
- * is.
+ * After the owner's free of a page without holes, when `used` has come down to
+ * `wake`: makes a full page the one that its class allocates from, if that is
+ * used up; returns whether it is.
  */
 static inline bool local_full_serve(
-	struct heap *heap, struct local *local, struct page *page)
+	const struct heap *heap, struct local *local, struct page *page)
 {
 	struct page *old = local->current[page->class];
 
-	if (page->place != PLACE_FULL || page_holed(page))
-		return false;
 	if (old == page)
 		return true;
 	/* What heap->live is wrong about by more than an eighth is a search's
-	 * to count. */
-	if (page_used(old) != old->formed || old == &fl_page_none ||
-		old->capacity - old->accounted > old->worth ||
-		(old->place != PLACE_FULL && !local_used_up(heap, local, old)))
+	 * to count.  The page that has nothing is in no place. */
+	if (page_has(old) || old->capacity - old->accounted > old->worth ||
+		(unlikely(old->place != PLACE_FULL) &&
+			!local_used_up(heap, local, old)))
 		return false;
 	local_current_set(local, page->class, page);
-	page_use(heap, page);
+	return true;
+}
+
+/* The same: queues a full page that is not the current one, unless that is more
+ * than a move of lists; returns whether it has.  heap->live is as wrong about it
+ * as above, until it is empty or used up. */
+static inline bool local_full_queue(
+	const struct heap *heap, struct local *local, struct page *page)
+{
+	uint64_t word = remote_word(REMOTE_FULL, 0);
+	uint32_t used = page->wake;
+
+	/* Pairs with remote_push(), as in remote_full_end(). */
+	if (used == 0 || page->accounted != page->capacity ||
+		!fl_cas_acq_rel(&page->remote, &word,
+			remote_word(REMOTE_OWNED, 0)))
+		return false;
+	pass_moved(heap, &local->moved);
+	list_remove(&local->full[page->class], page);
+	page->place = PLACE_QUEUE;
+	fl_store_relaxed(&page->wake, 0);
+	fl_store_relaxed(&page->above, used);
+	list_insert(&local->queue[page->class], page, false);
+	return true;
+}
+
+/* The same: moves a page where it belongs, if that is but a move of lists;
+ * returns whether it has.  Else fl_local_wake() is to be asked. */
+static inline bool local_wake_quick(
+	struct heap *heap, struct local *local, struct page *page)
+{
+	fl_assert(!page_holed(page));
+	if (page->place == PLACE_FULL)
+		return local->current[page->class] != page &&
+			local_full_queue(heap, local, page);
+	if (page->place != PLACE_QUEUE || heap->lean || page->wake != 0 ||
+		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED)
+		return false;
+	fl_local_account(heap, page);
+	local_empty_last(heap, local, page);
 	return true;
 }
 

@@ -111,8 +111,9 @@ static void test_local_leave(void)
 	rig_end_now(rig, true);
 }
 
-/* Of the first four queued pages the fullest one becomes current; what is
- * behind them is not looked at. */
+/* Of the first four queued pages the fullest one becomes current, or the first
+ * of which no more than an eighth is free; what is behind them is not looked
+ * at. */
 static void test_local_refill_fullest(void)
 {
 	static const unsigned used[] = { 63, 50, 64, 10, 20 };
@@ -136,6 +137,14 @@ static void test_local_refill_fullest(void)
 	/* 6 5 20 10 50: the fifth is not compared. */
 	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
 	CHECK(local->current[CLASS] == pages[4]);
+	white_check(rig);
+	white_pop(pages[4], 44);
+	joined(rig, 63);
+	pages[1] = joined(rig, 56);
+	joined(rig, 55);
+	/* 55 56 63 6: the second will do. */
+	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
+	CHECK(local->current[CLASS] == pages[1]);
 	white_check(rig);
 	rig_end_now(rig, true);
 }
@@ -299,6 +308,71 @@ static void test_local_full_serve_ends(void)
 		}
 		rig_end_now(rig, true);
 	}
+}
+
+/* The same by a move alone: a full page is queued, an empty queued one goes to
+ * its queue's end, where whoever wants its slices finds it.  What takes more is
+ * left as it is. */
+static void test_local_wake_quick(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	struct local *local = local_of(rig);
+	struct page *page = full(rig);
+	struct page *front = joined(rig, 1), *last;
+	void *block;
+
+	eighth_free(page, 0);
+	/* Others have freed of it. */
+	white_free(rig, 1, white_block(page, 20));
+	CHECK(!local_wake_quick(heap, local, page));
+	CHECK_EQUAL(page->place, PLACE_FULL);
+	CHECK_EQUAL(fl_page_fold(page, local), 1);
+	white_pop(page, 1);
+	/* heap->live is too far from it. */
+	page->accounted--;
+	CHECK(!local_wake_quick(heap, local, page));
+	page->accounted++;
+	heap->sweeps++;
+	CHECK(local_wake_quick(heap, local, page));
+	CHECK_EQUAL(local->moved, heap->sweeps);
+	CHECK_EQUAL(page->place, PLACE_QUEUE);
+	CHECK_EQUAL(page->wake, 0);
+	CHECK_EQUAL(page_used(page), 64 - 8);
+	CHECK_EQUAL(page->remote, remote_word(REMOTE_OWNED, 0));
+	CHECK(local->full[CLASS] == NULL);
+	CHECK(local->queue[CLASS] == page && page->next == front);
+	white_check(rig);
+	last = joined(rig, 0);
+	block = white_pop(last, 1);
+	fl_local_account(heap, last);
+	for (uint32_t i = 8; i < 64; i++)
+		own_free(page, i);
+	/* Told of, though it is not full any more. */
+	page->remote = remote_word(REMOTE_NOTIFIED, 0);
+	CHECK(!local_wake_quick(heap, local, page));
+	page->remote = remote_word(REMOTE_OWNED, 0);
+	CHECK_EQUAL(heap->counters.live, (64 + 1 + 1) * 1024);
+	heap->lean = true;
+	CHECK(!local_wake_quick(heap, local, page));
+	heap->lean = false;
+	CHECK(local->queue[CLASS] == last && last->next == page);
+	heap->sweeps++;
+	CHECK(local_wake_quick(heap, local, page));
+	CHECK_EQUAL(local->moved, heap->sweeps);
+	CHECK_EQUAL(heap->counters.live, (1 + 1) * 1024);
+	CHECK(local->queue[CLASS] == last && last->next == front);
+	CHECK(front->next == page && page->next == last);
+	CHECK(local->emptied[CLASS / 64] >> CLASS % 64 & 1);
+	white_check(rig);
+	/* From the front. */
+	own_free(last, page_index(last, (uintptr_t)block));
+	CHECK(local_wake_quick(heap, local, last));
+	CHECK(local->queue[CLASS] == front && front->prev == last);
+	CHECK(local_wake_quick(heap, local, last));
+	CHECK(local->queue[CLASS] == front && front->prev == last);
+	white_check(rig);
+	rig_end_now(rig, true);
 }
 
 /* The owner's frees: an eighth of a full page, and not one less. */
@@ -649,6 +723,7 @@ const struct test tests[] = {
 	{ "local_full_serve", test_local_full_serve },
 	{ "local_full_serve_not", test_local_full_serve_not },
 	{ "local_full_serve_ends", test_local_full_serve_ends },
+	{ "local_wake_quick", test_local_wake_quick },
 	{ "local_wake_eighth", test_local_wake_eighth },
 	{ "local_wake_by_free", test_local_wake_by_free },
 	{ "local_notify", test_local_notify },
