@@ -125,18 +125,29 @@ static long long switches_of(const char *path)
 	return at == NULL ? -1 : atoll(at + sizeof(key) - 1);
 }
 
-/* When nobody allocates any more there is an end of waking up: looked for
- * without memory, since a look that allocates would rouse it. */
-static void test_sweeper_rests(void)
+/* resident(), without memory. */
+static size_t resident_quietly(void)
 {
-	static char path[64];
+	static char text[256];
+	int fd = open("/proc/self/statm", O_RDONLY);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	const char *second = strchr(text, ' ');
+
+	if (fd >= 0)
+		close(fd);
+	CHECK(n > 0 && second != NULL);
+	return second == NULL ? 0 : (size_t)atoll(second) * 4096;
+}
+
+static char path[64];
+
+/* Waits until the sweeper does not wake up any more: without memory, since a look
+ * that allocates would rouse it.  Returns how often it has slept. */
+static long long rest_comes(const char *task)
+{
 	long long switches = -1, before = -2;
 	unsigned waited = 0;
-	char task[32];
 
-	waste();
-	waste_end();
-	CHECK_OR_RETURN(sweeper_comes(task));
 	snprintf(path, sizeof(path), "/proc/self/task/%.20s/status", task);
 	while (switches != before && wait_on(&waited)) {
 		before = switches;
@@ -146,8 +157,104 @@ static void test_sweeper_rests(void)
 	}
 	CHECK_EQUAL(switches, before);
 	CHECK(switches > 0);
+	return switches;
+}
+
+/* When nobody allocates any more there is an end of waking up. */
+static void test_sweeper_rests(void)
+{
+	char task[32];
+
+	waste();
+	waste_end();
+	CHECK_OR_RETURN(sweeper_comes(task));
+	rest_comes(task);
 	/* And it comes back. */
 	test_sweeper_comes();
+}
+
+/* Takes it all; later frees it, which is all that it does then. */
+static void *freer(void *arg)
+{
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		blocks[i] = malloc(SIZE);
+		memset(blocks[i], 1, SIZE);
+	}
+	pthread_barrier_wait(&wasted);
+	pthread_barrier_wait(&wasted);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		free(blocks[i]);
+	pthread_barrier_wait(&wasted);
+	pthread_barrier_wait(&done);
+	return arg;
+}
+
+/* A thread that was taken to be idle, and then frees without ever allocating,
+ * is not what it was to itself, either: what it frees is heard of.  Nobody else
+ * may rouse the sweeper. */
+static void test_sweeper_hears_of_frees(void)
+{
+	size_t before = resident();
+	unsigned waited = 0;
+	pthread_t thread;
+	char task[32];
+
+	pthread_barrier_init(&wasted, NULL, 2);
+	pthread_barrier_init(&done, NULL, 2);
+	pthread_create(&thread, NULL, freer, NULL);
+	pthread_barrier_wait(&wasted);
+	CHECK_OR_RETURN(sweeper_comes(task));
+	rest_comes(task);
+	CHECK(resident_quietly() > before + 40 * MIB);
+	pthread_barrier_wait(&wasted);
+	pthread_barrier_wait(&wasted);
+	while (resident_quietly() > before + 20 * MIB)
+		if (!wait_on(&waited))
+			break;
+	CHECK(resident_quietly() <= before + 20 * MIB);
+	pthread_barrier_wait(&done);
+	pthread_join(thread, NULL);
+}
+
+/* Takes a block from a page that has another in use, and so memory. */
+static void *taker(void *arg)
+{
+	void *first = opaque(malloc(16));
+	void *second;
+
+	free(opaque(malloc(16)));
+	pthread_barrier_wait(&wasted);
+	pthread_barrier_wait(&wasted);
+	second = opaque(malloc(16));
+	pthread_barrier_wait(&done);
+	free(first);
+	free(second);
+	return arg;
+}
+
+/* The same of one that allocates. */
+static void test_sweeper_hears_of_allocations(void)
+{
+	long long switches;
+	unsigned waited = 0;
+	pthread_t thread;
+	char task[32];
+
+	waste();
+	waste_end();
+	CHECK_OR_RETURN(sweeper_comes(task));
+	pthread_barrier_init(&wasted, NULL, 2);
+	pthread_barrier_init(&done, NULL, 2);
+	pthread_create(&thread, NULL, taker, NULL);
+	pthread_barrier_wait(&wasted);
+	switches = rest_comes(task);
+	pthread_barrier_wait(&wasted);
+	while (switches_of(path) == switches)
+		if (!wait_on(&waited))
+			break;
+	CHECK(switches_of(path) > switches);
+	pthread_barrier_wait(&done);
+	pthread_join(thread, NULL);
 }
 
 /* In a child it is not there, until there is use for it. */
@@ -183,6 +290,9 @@ const struct test tests[] = {
 	{ "sweeper_comes", test_sweeper_comes },
 	{ "sweeper_reaches_the_blocked", test_sweeper_reaches_the_blocked },
 	{ "sweeper_rests", test_sweeper_rests },
+	{ "sweeper_hears_of_frees", test_sweeper_hears_of_frees },
+	{ "sweeper_hears_of_allocations",
+		test_sweeper_hears_of_allocations },
 	{ "sweeper_in_a_child", test_sweeper_in_a_child },
 	{ NULL, NULL },
 };

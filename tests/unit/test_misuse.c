@@ -134,6 +134,34 @@ static void test_misuse_judge_chance(void)
 	rig_end_now(rig, true);
 }
 
+/* What a page's free blocks hold is none of the page's that is there after it:
+ * whoever has such a word out of memory that was not cleared may free his block,
+ * as another context too. */
+static void test_misuse_judge_stale(void)
+{
+	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 2);
+	struct block *block = fallow_alloc(&rig->heap, 48);
+	uintptr_t base = white_page(rig, block)->base;
+	uint64_t stale = white_page(rig, block)->mark;
+
+	CHECK(stale % 2 == 1);
+	for (unsigned life = 0; life < 8; life++) {
+		fallow_free(&rig->heap, block);
+		fallow_collect(&rig->heap);
+		CHECK(white_page(rig, (void *)base) == NULL);
+		block = fallow_alloc(&rig->heap, life % 2 ? 48 : 80);
+		CHECK_OR_RETURN(white_page(rig, block)->base == base);
+		block->mark = stale;
+		CHECK_EQUAL(judge(rig, 1, (uintptr_t)block), 0);
+		stale = white_page(rig, block)->mark;
+		CHECK(stale % 2 == 1);
+	}
+	white_free(rig, 1, block);
+	CHECK_EQUAL(rig->misuses, 0);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 /* Reports a misuse as context 1 with the rig's policy. */
 static void report(struct rig *rig, uintptr_t addr)
 {
@@ -284,6 +312,7 @@ const struct test tests[] = {
 	{ "misuse_judge_pages", test_misuse_judge_pages },
 	{ "misuse_judge_span", test_misuse_judge_span },
 	{ "misuse_judge_chance", test_misuse_judge_chance },
+	{ "misuse_judge_stale", test_misuse_judge_stale },
 	{ "misuse_report", test_misuse_report },
 	{ "misuse_policies", test_misuse_policies },
 	{ "misuse_judge_full", test_misuse_judge_full },

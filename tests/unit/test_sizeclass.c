@@ -212,6 +212,36 @@ static void test_sizeclass_place(void)
 	}
 }
 
+/* What the hot free asks, at every byte of a page of each small class, of which
+ * none, one, half or all of the blocks are formed. */
+static void test_sizeclass_begins(void)
+{
+	struct chunk chunk = { .base = CHUNK_BYTES * 5 };
+	struct page page;
+
+	for (unsigned class = 0; class < CLASS_FIRST_MEDIUM; class++) {
+		size_t size = class_size(class);
+
+		fl_page_init(&page, &chunk, 0, class, 1);
+		for (unsigned part = 0; part < 4; part++) {
+			uint32_t formed = part == 0 ? 0
+				: part == 1         ? 1
+						    : page.capacity * part / 3;
+
+			page_form(&page, formed);
+			for (size_t at = 0; at < SLICE_BYTES; at++)
+				if (small_begins(&page, (uint32_t)at) !=
+					(at % size == 0 && at / size < formed)) {
+					test_printf("\n    size %zu at %zu of "
+						    "%u blocks",
+						size, at, formed);
+					CHECK(false);
+					return;
+				}
+		}
+	}
+}
+
 const struct test tests[] = {
 	{ "sizeclass_smallest", test_sizeclass_smallest },
 	{ "sizeclass_direct", test_sizeclass_direct },
@@ -221,5 +251,6 @@ const struct test tests[] = {
 	{ "sizeclass_page_slices_lean", test_sizeclass_page_slices_lean },
 	{ "sizeclass_aligned", test_sizeclass_aligned },
 	{ "sizeclass_place", test_sizeclass_place },
+	{ "sizeclass_begins", test_sizeclass_begins },
 	{ NULL, NULL },
 };
