@@ -9,7 +9,7 @@
  *                      to a few MiB; a block above slice / 8 then already takes
  *                      a page of eight slices.
  * FALLOW_CHECKS        Misuse checks on the hot paths.  Default 1; 0 saves
- *                      about ten instructions a pair and lets a double free
+ *                      about eight instructions a pair and lets a double free
  *                      corrupt the heap.
  * FALLOW_HOLES         Memory between the blocks of a page goes back, where the
  *                      provider can take it.  Default 1; with 0 a page with a

@@ -6,9 +6,9 @@
  * A small block carries a mark in its second word while it is free.  A block
  * in use may hold the same value by chance, so for the owner's own page the
  * verdict is the list itself, which is walked; for another's page the lists
- * cannot be walked, and the mark, which depends on the block's address and on
- * the heap's secret, is the verdict.  So it is where blocks are deferred: those
- * carry it too, and are in no list of their page.
+ * cannot be walked, and the mark, a word that no other page ever had, is the
+ * verdict.  So it is where blocks are deferred: those carry it too, and are in no
+ * list of their page.
  *
  * The report is made outside of the context, without locks, and the hook may
  * take its time.  What the heap holds is unchanged by it.
