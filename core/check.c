@@ -412,7 +412,8 @@ static void sweeping_check(struct check *check)
 		const struct local *local = heap->locals[i];
 
 		holds(check, local->swept <= heap->epoch &&
-				local->passed <= heap->epoch,
+				local->passed <= heap->epoch &&
+				local->refused_in <= heap->epoch,
 			"no epoch is to come", 0);
 		holds(check, (int32_t)(heap->request - local->answering) >= 0 &&
 				(int32_t)(local->answering -

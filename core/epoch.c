@@ -98,20 +98,24 @@ void fl_epoch_step(struct sweep *sweep)
 	sweep->number = fl_load_relaxed(&heap->sweeping.number);
 }
 
-uint64_t fl_epoch_left(struct op *op)
+uint64_t fl_epoch_left(struct op *op, uint32_t epochs)
 {
 	const struct sweeping *sweeping = &op->heap->sweeping;
 	uint64_t now = ticks_now(op);
 	uint64_t began = fl_load_relaxed(&sweeping->began);
+	uint64_t ticks;
 
 	if (op->heap->provider.now == NULL)
-		return 1;
+		return epochs;
+	/* For ever, or as good as that. */
+	if (__builtin_mul_overflow(sweeping->epoch_ticks, epochs, &ticks))
+		ticks = UINT64_MAX;
 	/* Another epoch may have begun meanwhile. */
 	if (ticks_before(now, began))
-		return sweeping->epoch_ticks;
-	if (now - began >= sweeping->epoch_ticks)
+		return ticks;
+	if (now - began >= ticks)
 		return 1;
-	return sweeping->epoch_ticks - (now - began);
+	return ticks - (now - began);
 }
 
 void fl_epoch_sweep_begins(struct heap *heap)

@@ -13,8 +13,9 @@ void fl_sweep_init(struct heap *heap);
 /* Begins a new epoch if one is due; the sweep is then of the epoch there is. */
 void fl_epoch_step(struct sweep *sweep);
 
-/* Ticks until this epoch can end; at least 1. */
-uint64_t fl_epoch_left(struct op *op);
+/* Ticks until so many epochs can have ended, this one being the first; at least
+ * 1.  Without a clock as many as epochs. */
+uint64_t fl_epoch_left(struct op *op, uint32_t epochs);
 
 /* Who asks from now on is heard at the end; who asked before did what they tell
  * of before this. */

@@ -226,6 +226,9 @@ struct local {
 	/* The epoch in which the context last swept to the end, and that in
 	 * which its budget was spent on pages that it passed by, or 0. */
 	uint32_t swept, passed;
+	/* The epoch in which the provider last refused a range to the context's
+	 * sweep, and how many epochs it then lets pass. */
+	uint32_t refused_in, refused;
 	/* Sweeps of the context's own under way that have unparked it and will
 	 * park it again: changed under `lock`, read by frees beside it. */
 	uint32_t parks_again;

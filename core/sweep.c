@@ -37,13 +37,13 @@
 #define HOLD_EPOCHS 1
 /* Every so many epochs no page is skipped. */
 #define SKIP_EPOCHS 64
+/* A provider that goes on refusing is asked again after at most so many. */
+#define REFUSED_EPOCHS_MAX 64
 
 void fl_sweep_give(struct sweep *sweep)
 {
 	sweep->bytes += fl_batch_give(
 		sweep->op, &sweep->batch, &sweep->refused);
-	if (sweep->refused)
-		sweep->later = true;
 }
 
 /* The hot paths keep no note of whether a page is used. */
@@ -398,21 +398,43 @@ static void sweep_skipped(struct sweep *sweep)
 	fl_sweep_all(sweep, &end);
 }
 
+/* How many epochs until the provider is asked again for what it refused, twice
+ * as many as the last time; 0 if it refused nothing in this one.  Once for all
+ * calls of an epoch: when the first of them ends. */
+static uint32_t refused_epochs(struct sweep *sweep, bool again)
+{
+	struct local *local = sweep->op->local;
+
+	if (again)
+		return local->refused;
+	if (local->refused_in != sweep->epoch)
+		local->refused = 0;
+	else if (local->refused == 0)
+		local->refused = 1;
+	else if (local->refused < REFUSED_EPOCHS_MAX)
+		local->refused *= 2;
+	return local->refused;
+}
+
 /* What the sweep leaves for later is noted; returns when that is. */
 static uint64_t sweep_next(struct sweep *sweep, bool again)
 {
 	struct heap *heap = sweep->op->heap;
 	struct local *local = sweep->op->local;
+	uint32_t refused;
 
 	/* Of an epoch that takes several calls, all of them count. */
 	if (sweep->later || fl_load_relaxed(&heap->sweeping.changed) ==
 			sweep->epoch)
 		fl_store_relaxed(&heap->sweeping.later, sweep->epoch);
+	if (sweep->refused)
+		local->refused_in = sweep->epoch;
 	if (sweep_spent(sweep)) {
 		if (sweep->skipped)
 			local->passed = sweep->epoch;
 		return 1;
 	}
+	refused = refused_epochs(sweep, again);
 	fl_store_relaxed(&local->swept, sweep->epoch);
 	/* Pages that a call passed by and had no budget left to walk are walked
 	 * in the next epoch, if this one would be the last. */
@@ -423,8 +445,9 @@ static uint64_t sweep_next(struct sweep *sweep, bool again)
 	if (again || local->passed != 0 ||
 		fl_load_relaxed(&heap->sweeping.later) == sweep->epoch ||
 		!fl_epoch_rests(sweep->op))
-		return fl_epoch_left(sweep->op);
-	return 0;
+		return fl_epoch_left(sweep->op, 1);
+	/* At rest all the same: whoever makes something says so. */
+	return refused == 0 ? 0 : fl_epoch_left(sweep->op, refused);
 }
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))

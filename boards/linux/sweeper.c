@@ -61,12 +61,20 @@ static void sleep_ns(uint64_t ns)
 		;
 }
 
-/* Waits until somebody asks. */
-static void asked_wait(void)
+/* Waits until somebody asks; with `ns` not 0, no longer than that. */
+static void asked_wait(uint64_t ns)
 {
+	struct timespec most = {
+		.tv_sec = (time_t)(ns / NS_PER_S),
+		.tv_nsec = (long)(ns % NS_PER_S),
+	};
+	long end = 0;
+
 	/* Pairs with the release in board_sweeper_rouse(). */
-	while (__atomic_load_n(&asked, __ATOMIC_ACQUIRE) == 0)
-		syscall(SYS_futex, &asked, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+	while (__atomic_load_n(&asked, __ATOMIC_ACQUIRE) == 0 &&
+		!(end < 0 && errno == ETIMEDOUT))
+		end = syscall(SYS_futex, &asked, FUTEX_WAIT_PRIVATE, 0,
+			ns == 0 ? NULL : &most, NULL, 0);
 }
 
 /* An epoch in nanoseconds. */
@@ -106,7 +114,7 @@ static uint64_t sweep_once(void)
 	next = fallow_sweep(&board_heap, SIZE_MAX);
 	large_waits = board_large_round();
 	pthread_mutex_unlock(&sweeping);
-	return next == 0 && awake ? epoch_ns() : next;
+	return awake && (next == 0 || next > epoch_ns()) ? epoch_ns() : next;
 }
 
 /* The thread. */
@@ -117,9 +125,10 @@ static void *sweeper_run(void *arg)
 	for (;;) {
 		uint64_t next = sweep_once();
 
-		if (next == 0) {
-			sleep_large(UINT64_MAX, true);
-			asked_wait();
+		/* At rest: for good, or till what was refused is tried again. */
+		if (next == 0 || next > epoch_ns()) {
+			sleep_large(next == 0 ? UINT64_MAX : next, true);
+			asked_wait(next);
 			next = epoch_ns();
 		}
 		sleep_large(next, false);

@@ -349,6 +349,51 @@ static void test_sweep_refused(void)
 	crowd_end(&crowd);
 }
 
+/* Where everything is refused the provider is asked ever more seldom, and who
+ * makes something new meanwhile says so; when it takes memory again all goes. */
+static void test_sweep_refused_always(void)
+{
+	struct rig *rig = clock_begin(
+		FALLOW_CLASS_WINDOW, WIDE, FALLOW_FLOOR_NONE);
+	struct crowd crowd = crowd_begin(rig, 100);
+	uint64_t ranges, wanted;
+
+	for (size_t i = 0; i < 64; i++)
+		crowd_add(&crowd, 1024);
+	for (size_t i = 63; i > 8; i--)
+		crowd_free(&crowd, i);
+	rig->sim.refuse_range_rate = 256;
+	for (uint64_t due = TICKS, n = 0; n < 9; n++) {
+		ranges = rig->sim.ranges;
+		CHECK_EQUAL(sweep(rig), due);
+		CHECK(rig->sim.ranges > ranges);
+		white_check(rig);
+		/* Twice in an epoch is not asked twice. */
+		CHECK_EQUAL(sweep(rig), TICKS);
+		rig->sim.ticks += due;
+		due = due == 64 * TICKS ? due : 2 * due;
+	}
+	CHECK_EQUAL(sweep(rig), 64 * TICKS);
+	wanted = rig->sim.made[SIM_WANTED];
+	fallow_park(&rig->heap);
+	CHECK_EQUAL(rig->sim.made[SIM_WANTED], wanted +
+			(FALLOW_MODEL != FALLOW_MODEL_SINGLE));
+	rig->sim.refuse_range_rate = 0;
+	rig->sim.ticks += TICKS;
+	drain(rig, 4);
+	CHECK(committed(rig) <= crowd_bound(&crowd) + GRANULE_BYTES);
+	/* The next refusal is the first again. */
+	for (size_t i = 0; i < 8; i++)
+		crowd_add(&crowd, 2048);
+	for (size_t i = crowd.count; i > 9; i--)
+		crowd_free(&crowd, i - 1);
+	rig->sim.refuse_range_rate = 256;
+	rig->sim.ticks += 100 * TICKS;
+	CHECK_EQUAL(sweep(rig), TICKS);
+	rig->sim.refuse_range_rate = 0;
+	crowd_end(&crowd);
+}
+
 /* What was refused to somebody else's sweep is all that its owner has left of a
  * page: that is empty as soon as the owner has freed the rest. */
 static void test_sweep_refused_parked(void)
@@ -761,6 +806,7 @@ const struct test tests[] = {
 	{ "sweep_budget_walks_all", test_sweep_budget_walks_all },
 	{ "sweep_budget_drains", test_sweep_budget_drains },
 	{ "sweep_refused", test_sweep_refused },
+	{ "sweep_refused_always", test_sweep_refused_always },
 	{ "sweep_refused_parked", test_sweep_refused_parked },
 	{ "sweep_refused_wake", test_sweep_refused_wake },
 	{ "sweep_refused_each", test_sweep_refused_each },

@@ -417,6 +417,10 @@ bool fallow_owns(struct fallow *heap, const void *p);
  * Returns: ticks of the provider's clock until a sweep can be of use again (1
  * if the budget was spent, if there is no clock, or where interrupts are off);
  * 0: nothing is left to be given back before the context is used again.
+ * What the provider refuses is asked for again an epoch later; where nothing
+ * else is left, each time twice as many later, up to 64 (that many ticks if
+ * there is no clock).  Until then sweep_wanted() tells of anything new, as after
+ * a 0.
  * Context: task.  Calls: decommit, release, discard, now.
  */
 uint64_t fallow_sweep(struct fallow *heap, size_t budget);
