@@ -320,12 +320,12 @@ static __attribute__((noinline)) void *alloc_refilled(struct heap *heap,
 	size_t size, unsigned flags, uintptr_t caller,
 	struct fl_port_state state)
 {
-	struct local *local = fl_load_hot(&heap->serving[fl_port_context()]);
 	struct page *page = NULL;
+	struct local *local;
 	void *block;
 	bool clean;
 
-	if (likely(calm(heap, local)))
+	if (likely(hot_local(heap, &local) && calm(heap, local)))
 		page = fl_local_refill(heap, local, size_class(size));
 	if (unlikely(page == NULL))
 		return alloc_other(heap, size, flags, caller, state);
@@ -344,11 +344,10 @@ static __attribute__((noinline)) void *alloc_kept(struct heap *heap,
 	size_t size, unsigned flags, uintptr_t caller,
 	struct fl_port_state state)
 {
-	struct local *local = fl_load_hot(
-		&heap->serving[fl_port_context()]);
 	struct page *span = NULL;
+	struct local *local;
 
-	if (local->kept_count > 0 && size <= SPAN_KEPT_MAX)
+	if (size <= SPAN_KEPT_MAX && hot_local(heap, &local))
 		span = fl_span_reuse(
 			heap, local, align_up(size, GRANULE_BYTES));
 	if (span == NULL)
@@ -364,8 +363,6 @@ __attribute__((noinline)) void *fl_alloc_steps(struct heap *heap,
 	size_t size, unsigned flags, uintptr_t caller,
 	struct fl_port_state state)
 {
-	if (unlikely(fl_port_context() >= fl_load_hot(&heap->contexts)))
-		return alloc_other(heap, size, flags, caller, state);
 	if (unlikely(size > SIZE_CLASS_MAX))
 		return alloc_kept(heap, size, flags, caller, state);
 	return alloc_refilled(heap, size, flags, caller, state);

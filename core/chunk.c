@@ -97,8 +97,11 @@ static void bin_insert(struct heap *heap, struct chunk *chunk)
 static void free_change(
 	struct heap *heap, struct chunk *chunk, uint32_t free, uint32_t warm)
 {
-	heap->warm_slices += bits_count(warm);
-	heap->warm_slices -= bits_count(chunk->warm);
+	/* As a rule one of them is nothing. */
+	if (warm & ~chunk->warm)
+		heap->warm_slices += bits_count(warm & ~chunk->warm);
+	if (chunk->warm & ~warm)
+		heap->warm_slices -= bits_count(chunk->warm & ~warm);
 	bin_remove(heap, chunk);
 	chunk->warm = warm;
 	chunk->free = free;
@@ -146,16 +149,19 @@ static struct chunk *bin_best(
 {
 	struct chunk *chunk = heap->bins[bin];
 	struct chunk *best = NULL;
+	uint32_t least = CHUNK_SLICES + 1;
 	unsigned i;
 
 	for (i = 0; i < CANDIDATES; i++) {
-		bool fits = !warm || run_starts(chunk->warm, n) != 0;
-
 		fl_watch_steps(1);
-		if (fits && (best == NULL ||
-				    bits_count(chunk->free) <
-					    bits_count(best->free)))
-			best = chunk;
+		if (!warm || run_starts(chunk->warm, n) != 0) {
+			uint32_t count = bits_count(chunk->free);
+
+			if (count < least) {
+				best = chunk;
+				least = count;
+			}
+		}
 		chunk = chunk->next;
 		if (chunk == heap->bins[bin])
 			break;

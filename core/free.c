@@ -53,8 +53,10 @@ static __attribute__((noinline)) void own_wake(
 static inline bool bits_put(
 	const struct heap *heap, struct page *page, uint32_t index)
 {
+	uint64_t bits = fl_load_hot(&page->bits);
+
 	usage_freed(heap->usage, page->block_size);
-	fl_store_relaxed(&page->bits, page->bits | (uint64_t)1 << index);
+	fl_store_relaxed(&page->bits, bits | (uint64_t)1 << index);
 	page_use(heap, page);
 	return unlikely(fl_add_hot(&page->above, -1u) == 0);
 }
@@ -314,26 +316,17 @@ static __attribute__((noinline)) void free_others(void *p, struct page *page,
 		free_other(p, heap, caller, state);
 }
 
-/* A span that the context may keep, as it does as a rule.  Not while another
- * asks for memory: what it has kept before is soon used up, and the slow path
- * that then comes answers. */
-static __attribute__((noinline)) void free_span(void *p, struct page *page,
-	struct heap *heap, uintptr_t caller, struct fl_port_state state)
+/* Frees a span that the context may keep, as it does as a rule; returns whether
+ * it has kept it.  Not while another asks for memory: what it has kept before is
+ * soon used up, and the slow path that then comes answers. */
+static inline __attribute__((always_inline)) bool span_free_kept(
+	struct heap *heap, void *p, struct page *page)
 {
-	unsigned context = fl_port_context();
 	struct local *local;
 
-	if (likely(page->base == (uintptr_t)p &&
-		    context < fl_load_hot(&heap->contexts) &&
-		    !fl_load_hot(&heap->deferring))) {
-		local = fl_load_hot(&heap->serving[context]);
-		if (likely(!reclaim_asked(heap, local) &&
-			    span_keep(heap, local, page))) {
-			fl_port_leave(state);
-			return;
-		}
-	}
-	free_other(p, heap, caller, state);
+	return likely(page->base == (uintptr_t)p &&
+		!fl_load_hot(&heap->deferring) && hot_local(heap, &local) &&
+		!reclaim_asked(heap, local) && span_keep(heap, local, page));
 }
 
 /* A free that the hot path has not done: of a block of a medium page of the
@@ -347,8 +340,8 @@ static inline __attribute__((always_inline)) void free_rest(struct heap *heap,
 	uint32_t index;
 
 	if (unlikely(owner != (mine | OWNER_BITS))) {
-		if (owner == OWNER_FREER)
-			free_span(p, page, heap, caller, state);
+		if (owner == OWNER_FREER && span_free_kept(heap, p, page))
+			fl_port_leave(state);
 		else
 			free_others(p, page, heap, caller, state);
 		return;

@@ -163,11 +163,17 @@ static inline bool local_full_serve(
 	if (old == page)
 		return true;
 	/* What heap->live is wrong about by more than an eighth is a search's
-	 * to count.  The page that has nothing is in no place. */
-	if (page_has(old) || old->capacity - old->accounted > old->worth ||
-		(unlikely(old->place != PLACE_FULL) &&
-			!local_used_up(heap, local, old)))
+	 * to count; of a full page `wake` is the rest.  The page that has
+	 * nothing is in no place. */
+	if (page_has(old))
 		return false;
+	if (likely(old->place == PLACE_FULL)) {
+		if (old->accounted < old->wake)
+			return false;
+	} else if (old->capacity - old->accounted > old->worth ||
+		!local_used_up(heap, local, old)) {
+		return false;
+	}
 	local_current_set(local, page->class, page);
 	return true;
 }

@@ -194,24 +194,28 @@ void fl_memory_mark(
 static uintptr_t run_end(const struct heap *heap, uintptr_t base,
 	uintptr_t end, bool *populated)
 {
-	uintptr_t at = base;
+	unsigned first = granule_of(base);
+	uint32_t same;
 
-	*populated = chunk_of(heap, at)->populated[slice_of(at)] >>
-			granule_of(at) & 1;
-	while (at < end) {
-		uint16_t word = chunk_of(heap, at)->populated[slice_of(at)];
+	*populated = chunk_of(heap, base)->populated[slice_of(base)] >>
+			first & 1;
+	same = *populated ? SLICE_GRANULES_ALL : 0;
+	/* Lengths are compared: the last slice may end where addresses do. */
+	for (;;) {
+		/* A one for each granule from here on that is not the same. */
+		uint32_t others = (chunk_of(heap, base)->populated[
+					   slice_of(base)] ^ same) >>
+			first;
+		unsigned n = others == 0 ? SLICE_GRANULES - first
+					 : (unsigned)__builtin_ctz(others);
 
-		/* A slice at a time where it is all the same. */
-		if (granule_of(at) == 0 && end - at >= SLICE_BYTES &&
-			word == (*populated ? SLICE_GRANULES_ALL : 0)) {
-			at += SLICE_BYTES;
-			continue;
-		}
-		if ((word >> granule_of(at) & 1) != *populated)
-			break;
-		at += GRANULE_BYTES;
+		if (n >= (end - base) >> FALLOW_GRANULE_LOG2)
+			return end;
+		base += (uintptr_t)n << FALLOW_GRANULE_LOG2;
+		if (others != 0)
+			return base;
+		first = 0;
 	}
-	return at;
 }
 
 bool fl_memory_populated(const struct heap *heap, uintptr_t base, size_t size)

@@ -48,8 +48,8 @@ static inline bool misuse_doubtful_bits(const struct heap *heap,
 {
 	return FALLOW_CHECKS &&
 		(index >= fl_load_hot(&page->formed) ||
-			((fl_load_relaxed(&page->bits) |
-				 fl_load_relaxed(&page->remote)) >>
+			((fl_load_relaxed(&page->remote) |
+				 fl_load_hot(&page->bits)) >>
 					index &
 				1) ||
 			deferred_has(heap, page, p));

@@ -225,6 +225,9 @@ static void test_local_full_serve(void)
 	white_pop(page, 8);
 	CHECK_EQUAL(page_used(page), page->wake + 8);
 	eighth_free(other, 0);
+	page->accounted -= 9;
+	CHECK(!local_full_serve(heap, local, other));
+	page->accounted += 9;
 	CHECK(local_full_serve(heap, local, other));
 	CHECK(local->current[CLASS] == other);
 	CHECK(local_full_serve(heap, local, other));

@@ -290,6 +290,22 @@ static void test_span_kept_parked(void)
 	rig_end_now(rig, true);
 }
 
+/* Nor one that has been deferred: that was its free. */
+static void test_span_kept_deferred(void)
+{
+	struct rig *rig = keeping();
+	struct local *local = white_heap(rig)->locals[0];
+	char *p = fallow_alloc(&rig->heap, SIZE);
+
+	fallow_free_deferred(&rig->heap, p);
+	rig->misuses_expected++;
+	fallow_free(&rig->heap, p);
+	CHECK_EQUAL(rig->misuses, 1);
+	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_DOUBLE_FREE);
+	CHECK_EQUAL(local->kept_count, 0);
+	rig_end_now(rig, true);
+}
+
 /* Nor one that is an arena's, whoever frees it by mistake. */
 static void test_span_kept_not(void)
 {
@@ -637,6 +653,7 @@ const struct test tests[] = {
 	{ "span_free", test_span_free },
 	{ "span_kept", test_span_kept },
 	{ "span_kept_sizes", test_span_kept_sizes },
+	{ "span_kept_deferred", test_span_kept_deferred },
 	{ "span_kept_not", test_span_kept_not },
 	{ "span_kept_parked", test_span_kept_parked },
 	{ "span_kept_few", test_span_kept_few },
