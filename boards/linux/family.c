@@ -57,20 +57,50 @@ static __attribute__((noinline)) void *malloc_steps(
 	return likely(block != NULL) ? block : again(BOARD_ALLOC, NULL, 0, size);
 }
 
+/* Returns whether one of the two hot paths has a block; if not, it is inside the
+ * context. */
+static inline __attribute__((always_inline)) bool block_hot(
+	size_t size, void **block, struct fl_port_state *state)
+{
+	struct page *page;
+	size_t dirty;
+
+	*block = alloc_hot(heap_of(&board_heap), size, state, &page);
+	return likely(*block != NULL) ||
+		(size > SIZE_DIRECT_MAX &&
+			likely(alloc_stepped_hot(heap_of(&board_heap), size,
+				*state, block, &dirty)));
+}
+
 EXPORT void *malloc(size_t size)
 {
 	struct fl_port_state state;
-	struct page *page;
-	void *block = alloc_hot(heap_of(&board_heap), size, &state, &page);
-	size_t dirty;
+	void *block;
 
-	if (likely(block != NULL))
-		return block;
-	if (size > SIZE_DIRECT_MAX &&
-		likely(alloc_stepped_hot(heap_of(&board_heap), size, state,
-			&block, &dirty)))
+	if (likely(block_hot(size, &block, &state)))
 		return block;
 	return malloc_steps(
+		size, (uintptr_t)__builtin_return_address(0), state);
+}
+
+/* The rest of board_new(), likewise. */
+static __attribute__((noinline)) void *new_steps(
+	size_t size, uintptr_t caller, struct fl_port_state state)
+{
+	void *block = fl_alloc_steps(
+		heap_of(&board_heap), size, 0, caller, state);
+
+	return likely(block != NULL) ? block : board_new_again(size);
+}
+
+void *board_new(size_t size)
+{
+	struct fl_port_state state;
+	void *block;
+
+	if (likely(block_hot(size, &block, &state)))
+		return block;
+	return new_steps(
 		size, (uintptr_t)__builtin_return_address(0), state);
 }
 
@@ -101,6 +131,9 @@ EXPORT FLAT void free(void *p)
 			(uintptr_t)__builtin_return_address(0), state);
 	}
 }
+
+/* free() by a name that no other library's can take the place of. */
+void board_delete(void *p) __attribute__((alias("free"), leaf));
 
 EXPORT FLAT void *calloc(size_t count, size_t size)
 {

@@ -148,13 +148,6 @@ __attribute__((cold, noinline)) void *block_or_null(
 	}
 }
 
-inline void *block_new(size_t size)
-{
-	void *p = fallow_alloc(&board_heap, size);
-
-	return __builtin_expect(p != nullptr, 1) ? p : block_or_throw(size, 0);
-}
-
 inline void *block_new_nothrow(size_t size) noexcept
 {
 	void *p = fallow_alloc(&board_heap, size);
@@ -164,14 +157,19 @@ inline void *block_new_nothrow(size_t size) noexcept
 
 } // namespace
 
+void *board_new_again(size_t size)
+{
+	return block_or_throw(size, 0);
+}
+
 EXPORT void *operator new(std::size_t size)
 {
-	return block_new(size);
+	return board_new(size);
 }
 
 EXPORT void *operator new[](std::size_t size)
 {
-	return block_new(size);
+	return board_new(size);
 }
 
 EXPORT void *operator new(std::size_t size, const std::nothrow_t &) noexcept
@@ -208,34 +206,37 @@ EXPORT void *operator new[](std::size_t size, std::align_val_t align,
 
 EXPORT void operator delete(void *p) noexcept
 {
-	fallow_free(&board_heap, p);
+	board_delete(p);
 }
 
 EXPORT void operator delete[](void *p) noexcept
 {
-	fallow_free(&board_heap, p);
+	board_delete(p);
 }
 
 EXPORT void operator delete(void *p, const std::nothrow_t &) noexcept
 {
-	fallow_free(&board_heap, p);
+	board_delete(p);
 }
 
 EXPORT void operator delete[](void *p, const std::nothrow_t &) noexcept
 {
-	fallow_free(&board_heap, p);
+	board_delete(p);
 }
 
 EXPORT void operator delete(void *p, std::size_t) noexcept
 {
-	fallow_free(&board_heap, p);
+	board_delete(p);
 }
 
 EXPORT void operator delete[](void *p, std::size_t) noexcept
 {
-	fallow_free(&board_heap, p);
+	board_delete(p);
 }
 
+/* These are rare, and keep the heap's function for any heap: where all calls of it
+ * were for the one, gcc made copies of its slow parts without a parameter, and the
+ * registers of free() came out one move worse. */
 EXPORT void operator delete(void *p, std::align_val_t) noexcept
 {
 	fallow_free(&board_heap, p);

@@ -99,6 +99,12 @@ void board_large_begin(struct board_mmap *window);
 bool board_large_round(void);
 void board_large_forked(bool child);
 
+/* family.c: operator new, but for what only C++ can do where there is no memory,
+ * which operators.cc does; and operator delete, that is, free(). */
+void *board_new(size_t size);
+void *board_new_again(size_t size);
+void board_delete(void *p) __attribute__((nothrow));
+
 /* fork.c: once, when the heap is made. */
 void board_fork_begin(void);
 
