@@ -26,6 +26,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -47,6 +48,16 @@ void bench_fail(const char *what)
 {
 	fprintf(stderr, "%s: %s\n", bench.name, what);
 	_exit(1);
+}
+
+void *bench_pages(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		bench_fail("no memory for the steps");
+	return p;
 }
 
 void bench_own(void *table, size_t size)

@@ -118,6 +118,10 @@ static inline void *bench_alloc(size_t size)
 	return bench_mark(p, size);
 }
 
+/* Zeroed memory from the kernel, which no allocator counts; ends the program if
+ * there is none. */
+void *bench_pages(size_t size);
+
 /* Looks at a block and frees it; NULL does nothing. */
 static inline void bench_free(void *p, size_t size)
 {

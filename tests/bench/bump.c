@@ -38,17 +38,6 @@ static uint64_t op_count;
 static struct slot *slots;
 static uint32_t slot_count;
 
-/* Zeroed memory from the kernel. */
-static void *pages(size_t size)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		bench_fail("no memory for the steps");
-	return p;
-}
-
 static uint64_t cpu_ns(void)
 {
 	struct timespec now;
@@ -105,12 +94,12 @@ static void trace_read(void)
 	if (!test_trace_info(data, (size_t)st.st_size, &info, &error))
 		bench_fail(error.what);
 	trace = test_trace_open(data, (size_t)st.st_size,
-		pages(test_trace_memory(info.slots)), &error);
+		bench_pages(test_trace_memory(info.slots)), &error);
 	if (trace == NULL)
 		bench_fail(error.what);
-	ops = pages(info.ops * sizeof(*ops));
+	ops = bench_pages(info.ops * sizeof(*ops));
 	slot_count = info.slots;
-	slots = pages(slot_count * sizeof(*slots));
+	slots = bench_pages(slot_count * sizeof(*slots));
 	while (test_trace_next(trace, &ops[op_count], &error))
 		op_count++;
 	if (error.what != NULL)
@@ -125,7 +114,7 @@ static void prepare(void)
 		return;
 	}
 	slot_count = BUMP_BINS * BUMP_YOUNG;
-	slots = pages(slot_count * sizeof(*slots));
+	slots = bench_pages(slot_count * sizeof(*slots));
 }
 
 /* The histogram's steps; what is not young any more stays to the end. */
@@ -211,7 +200,7 @@ static uint64_t run(unsigned percent)
 	} else {
 		size_t room = bump_histogram_steps(percent) * sizeof(*steps);
 
-		steps = pages(room);
+		steps = bench_pages(room);
 		count = bump_histogram(steps, percent);
 		bench_own(steps, room);
 		spent = cpu_ns();

@@ -41,17 +41,6 @@ static uint64_t step_count;
 static struct slot *slots;
 static uint32_t slot_count;
 
-/* Zeroed memory from the kernel. */
-static void *pages(size_t size)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		bench_fail("no memory for the trace");
-	return p;
-}
-
 /* Maps the file. */
 static const void *file_map(size_t *size)
 {
@@ -83,12 +72,12 @@ static void steps_read(void)
 	if (!test_trace_info(data, size, &info, &error))
 		bench_fail(error.what);
 	memory = test_trace_memory(info.slots);
-	scratch = pages(memory);
+	scratch = bench_pages(memory);
 	trace = test_trace_open(data, size, scratch, &error);
 	if (trace == NULL)
 		bench_fail(error.what);
-	steps = pages(info.ops * sizeof(*steps));
-	slots = pages(info.slots * sizeof(*slots));
+	steps = bench_pages(info.ops * sizeof(*steps));
+	slots = bench_pages(info.slots * sizeof(*slots));
 	slot_count = info.slots;
 	while (test_trace_next(trace, &op, &error))
 		steps[step_count++] = (struct step){ .size = op.size,
