@@ -10,29 +10,12 @@
 #include "arch.h"
 #include "arena.h"
 #include "board.h"
+#include "guest_heap.h"
 
 #define KIB ((size_t)1 << 10)
 
 static struct fallow heap;
 static struct arena arena;
-static unsigned misuses;
-
-static void misuse_note(void *ctx, const struct fallow_misuse *report)
-{
-	(void)ctx;
-	misuses++;
-	test_printf("\n    %s: 0x%lx, caller 0x%lx",
-		fallow_misuse_text(report->kind),
-		(unsigned long)report->address, (unsigned long)report->caller);
-}
-
-static size_t frames_free(void)
-{
-	struct fallow_frames_counts counts = { .size = sizeof(counts) };
-
-	fallow_frames_counts(board_frames(), &counts);
-	return (size_t)counts.free;
-}
 
 /* A heap over the board's window, and an arena on it. */
 static bool begin(void)

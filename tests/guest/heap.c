@@ -19,6 +19,7 @@
 
 #include "arch.h"
 #include "board.h"
+#include "guest_heap.h"
 #include "oracle.h"
 #include "test.h"
 #include "workload.h"
@@ -34,26 +35,6 @@ static struct fallow heap;
 static struct oracle oracle;
 static struct oracle_block blocks[BLOCKS];
 static struct fallow_direct direct;
-
-/* Misuse reports; nothing here makes one. */
-static unsigned misuses;
-
-static void misuse_note(void *ctx, const struct fallow_misuse *report)
-{
-	(void)ctx;
-	misuses++;
-	test_printf("\n    %s: 0x%lx, caller 0x%lx",
-		fallow_misuse_text(report->kind),
-		(unsigned long)report->address, (unsigned long)report->caller);
-}
-
-static size_t frames_free(void)
-{
-	struct fallow_frames_counts counts = { .size = sizeof(counts) };
-
-	fallow_frames_counts(board_frames(), &counts);
-	return (size_t)counts.free;
-}
 
 /* Begins the heap and its oracle; a quarter of free RAM is the volume. */
 static bool begin(struct fallow *which, const struct fallow_provider *provider,
