@@ -6,8 +6,8 @@
  *                      16.  The provider's granule must be the same.
  * FALLOW_SLICE_LOG2    The unit of the slice map.  Default 16 (64 KiB); 12 to
  *                      16, at least the granule.  12 suits machines of 64 KiB
- *                      to a few MiB; a block above slice / 8 then already takes
- *                      a page of eight slices.
+ *                      to a few MiB; a block above a slice is then already a
+ *                      span.
  * FALLOW_CHECKS        Misuse checks on the hot paths.  Default 1; 0 saves
  *                      about eight instructions a pair and lets a double free
  *                      corrupt the heap.

@@ -4,6 +4,9 @@
  */
 #include "sizeclass.h"
 
+/* A page of eight slices holds eight blocks of any class. */
+_Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES / SIZE_CLASS_MAX >= 8,
+	"the largest medium page holds eight of its blocks");
 /* A free block in a bit-word page is one of 56 bits (see remote.h). */
 _Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES / (SIZE_SMALL_MAX / 8 * 9) <=
 		56,
@@ -28,17 +31,16 @@ _Static_assert(SIZE_CLASS_MAX <= (uint64_t)1 << PLACE_SHIFT,
 
 unsigned fl_size_page_slices(unsigned class, bool lean)
 {
+	unsigned least = lean ? 4 : 8;
 	size_t size = class_size(class);
 	unsigned n;
 
 	if (class_kind(class) == PAGE_SMALL)
 		return 1;
-	if (!lean)
-		return PAGE_MEDIUM_SLICES;
 	for (n = 1; n < PAGE_MEDIUM_SLICES; n++) {
 		size_t bytes = n * SLICE_BYTES;
 
-		if (bytes / size >= 4 && bytes % size <= bytes / 8)
+		if (bytes / size >= least && bytes % size <= bytes / 8)
 			break;
 	}
 	return n;

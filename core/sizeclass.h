@@ -5,7 +5,7 @@
  * Pure arithmetic, no state.  Two kinds of page hold the classes:
  *
  *   small   1 slice    blocks of 16 bytes to a slice / 8
- *   medium  8 slices   to a slice
+ *   medium  2 to 8     to a slice
  *
  * Up to 128 bytes a class each 16 bytes (waste under 16 bytes), then eight per
  * doubling (waste at most 12.5 %) up to a slice.  A block above it is a span.
@@ -122,10 +122,9 @@ static inline uint32_t size_magic(uint32_t size)
 }
 
 /*
- * The slices of a page of this class.  Where addresses cost nothing they are
- * those of its kind.  In a `lean` heap, whose addresses are its memory, they
- * are the fewest that hold four blocks and lose at most an eighth: a page of
- * 512 KiB for one block of 9 KiB would keep the rest from everybody.
+ * The slices of a page of this class: of a medium one the fewest that hold eight
+ * blocks and lose at most an eighth.  In a `lean` heap, whose addresses are its
+ * memory, four blocks are enough.
  */
 unsigned fl_size_page_slices(unsigned class, bool lean)
 	__attribute__((visibility("hidden")));

@@ -226,22 +226,22 @@ static void test_batch_handed(void)
 {
 	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 1100 * MIB, 1);
 	struct heap *heap = white_heap(rig);
-	void *blocks[16];
+	void *blocks[8];
 	struct page *page;
 	struct batch batch;
 	bool refused = false;
 	unsigned count = 0;
 	size_t bytes;
 
-	for (unsigned i = 0; i < 16; i++)
+	for (unsigned i = 0; i < 8; i++)
 		blocks[i] = fallow_alloc(&rig->heap, 32 << 10);
 	page = white_page(rig, blocks[0]);
-	CHECK_EQUAL(page->capacity, 16);
-	for (unsigned i = 1; i < 16; i += 2)
+	CHECK_EQUAL(page->capacity, 8);
+	for (unsigned i = 1; i < 8; i += 2)
 		fallow_free(&rig->heap, blocks[i]);
 	bytes = fl_hole_make(heap, page, handed_count, &count);
-	CHECK_EQUAL(count, 8);
-	CHECK_EQUAL(bytes, 8 * page->block_size);
+	CHECK_EQUAL(count, 4);
+	CHECK_EQUAL(bytes, 4 * page->block_size);
 	batch_begin(&batch);
 	fl_batch_entry(heap, &batch, (struct entry){ .slices = 1 });
 	while (batch_has_room(&batch, HANDED_RANGES))
@@ -257,7 +257,7 @@ static void test_batch_handed(void)
 	CHECK_EQUAL(give(rig, &batch, &refused), bytes);
 	CHECK(!fl_hole_pending(heap, page));
 	white_check(rig);
-	for (unsigned i = 0; i < 16; i += 2)
+	for (unsigned i = 0; i < 8; i += 2)
 		fallow_free(&rig->heap, blocks[i]);
 	white_end(rig);
 }

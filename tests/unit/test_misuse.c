@@ -225,14 +225,14 @@ static void test_misuse_policies(void)
 static void test_misuse_judge_full(void)
 {
 	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 2048 * MIB, 2);
-	void *blocks[57];
+	void *blocks[65];
 	struct page *page;
 
-	for (unsigned i = 0; i < 57; i++)
-		blocks[i] = fallow_alloc(&rig->heap, 9000);
+	for (unsigned i = 0; i < 65; i++)
+		blocks[i] = fallow_alloc(&rig->heap, 1024);
 	page = white_page(rig, blocks[0]);
-	CHECK_EQUAL(page->capacity, 56);
-	/* Neither frees the eighth, which is 7, alone; both do. */
+	CHECK_EQUAL(page->capacity, 64);
+	/* Neither frees the eighth, which is 8, alone; both do. */
 	for (unsigned i = 0; i < 3; i++)
 		white_free(rig, 0, blocks[i]);
 	for (unsigned i = 3; i < 9; i++)
@@ -240,7 +240,7 @@ static void test_misuse_judge_full(void)
 	CHECK_EQUAL(page->place, PLACE_FULL);
 	CHECK_EQUAL(fallow_usable_size(&rig->heap, blocks[20]),
 		page->block_size);
-	for (unsigned i = 9; i < 56; i++)
+	for (unsigned i = 9; i < 64; i++)
 		white_free(rig, 0, blocks[i]);
 	CHECK_EQUAL(page->place, PLACE_QUEUE);
 	fallow_collect(&rig->heap);

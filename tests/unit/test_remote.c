@@ -94,7 +94,7 @@ static void test_remote_bits(void)
 	uint64_t word;
 	bool taken;
 
-	CHECK_EQUAL(page.capacity, 56);
+	CHECK_EQUAL(page.capacity, 14);
 	for (unsigned i = 0; i < STATES; i++) {
 		page.remote = remote_word(states[i], 0);
 		for (uint32_t index = 0; index < page.capacity; index++) {

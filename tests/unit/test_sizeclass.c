@@ -96,47 +96,43 @@ static void test_sizeclass_kinds(void)
 		CHECK_EQUAL(class_size(size_class(size)), size);
 }
 
-static void test_sizeclass_page_slices(void)
-{
-	static const unsigned slices[] = { 1, 8 };
-
-	for (unsigned class = 0; class < CLASS_COUNT; class++) {
-		unsigned n = fl_size_page_slices(class, false);
-		size_t capacity = n * SLICE_BYTES / class_size(class);
-
-		CHECK_EQUAL(n, slices[class_kind(class)]);
-		if (class_kind(class) == PAGE_SMALL)
-			CHECK(capacity >= 8 && capacity <= BLOCKS_MAX);
-		else
-			CHECK(capacity >= 4 && capacity <= REMOTE_BITS_MAX);
-	}
-}
-
-/* Whether n slices are enough for a lean page of the class. */
-static bool lean_enough(unsigned class, unsigned n)
+/* Whether n slices are enough for a page of `least` blocks of the class. */
+static bool enough(unsigned class, unsigned n, unsigned least)
 {
 	size_t bytes = n * SLICE_BYTES;
 	size_t capacity = bytes / class_size(class);
 
-	return capacity >= 4 &&
+	return capacity >= least &&
 		bytes - capacity * class_size(class) <= bytes / 8;
+}
+
+static void page_slices_check(unsigned class, bool lean, unsigned least)
+{
+	unsigned n = fl_size_page_slices(class, lean);
+	size_t capacity = n * SLICE_BYTES / class_size(class);
+
+	CHECK(capacity >= least);
+	if (class_kind(class) == PAGE_SMALL) {
+		CHECK_EQUAL(n, 1);
+		CHECK(capacity >= 8 && capacity <= BLOCKS_MAX);
+		return;
+	}
+	CHECK(capacity <= REMOTE_BITS_MAX);
+	CHECK(n == PAGE_MEDIUM_SLICES || enough(class, n, least));
+	for (unsigned less = 1; less < n; less++)
+		CHECK(!enough(class, less, least));
+}
+
+static void test_sizeclass_page_slices(void)
+{
+	for (unsigned class = 0; class < CLASS_COUNT; class++)
+		page_slices_check(class, false, 8);
 }
 
 static void test_sizeclass_page_slices_lean(void)
 {
-	for (unsigned class = 0; class < CLASS_COUNT; class++) {
-		unsigned most = fl_size_page_slices(class, false);
-		unsigned n = fl_size_page_slices(class, true);
-		size_t capacity = n * SLICE_BYTES / class_size(class);
-
-		CHECK(n >= 1 && n <= most && capacity >= 1);
-		if (class_kind(class) == PAGE_SMALL)
-			continue;
-		CHECK(capacity <= REMOTE_BITS_MAX);
-		CHECK(n == most || lean_enough(class, n));
-		for (unsigned less = 1; less < n; less++)
-			CHECK(!lean_enough(class, less));
-	}
+	for (unsigned class = 0; class < CLASS_COUNT; class++)
+		page_slices_check(class, true, 4);
 }
 
 /* The class for an alignment, by looking at where blocks would be. */
