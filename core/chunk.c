@@ -111,14 +111,14 @@ static void free_change(
 /* Of some slices, those that hold memory. */
 static uint32_t populated_slices(const struct chunk *chunk, uint32_t slices)
 {
-	uint32_t populated = 0;
+	uint32_t populated = slices;
+	uint32_t rest;
 
-	for (; slices != 0; slices &= slices - 1) {
-		unsigned slice = (unsigned)__builtin_ctz(slices);
-
+	for (rest = slices; rest != 0; rest &= rest - 1) {
 		fl_watch_steps(1);
-		if (chunk->populated[slice] != 0)
-			populated |= slice_mask(slice, 1);
+		/* As a rule all are; rest & -rest is the slice's bit. */
+		if (unlikely(chunk->populated[__builtin_ctz(rest)] == 0))
+			populated &= ~(rest & (0 - rest));
 	}
 	return populated;
 }
