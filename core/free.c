@@ -241,6 +241,15 @@ static __attribute__((noinline, cold)) void free_without(struct op *op, void *p)
 	}
 }
 
+/* Behind a free, outside of the context: asks for a sweep if something has come
+ * to pass that it is for, as allocations do.  Who frees and allocates no more has
+ * nobody else to ask. */
+static inline void rouse(struct heap *heap)
+{
+	if (unlikely(fl_load_relaxed(&heap->roused) != 0))
+		fl_sweep_rouse(heap);
+}
+
 /* A free that the hot path could not do, inside the context. */
 static __attribute__((noinline)) void free_other(void *p, struct heap *heap,
 	uintptr_t caller, struct fl_port_state state)
@@ -253,10 +262,12 @@ static __attribute__((noinline)) void free_other(void *p, struct heap *heap,
 	}
 	op_local(&op);
 	if (likely(op.local != NULL && op.local->calling == 0) ||
-		fl_op_legal(&op))
+		fl_op_legal(&op)) {
 		fl_free(&op, p);
-	else if (op.local == NULL)
+		rouse(heap);
+	} else if (op.local == NULL) {
 		free_without(&op, p);
+	}
 }
 
 /* The hot path has brought `used` down to `wake`, and it takes more than a
@@ -267,13 +278,15 @@ static __attribute__((noinline)) void wake_search(struct heap *heap,
 	struct op op = { .heap = heap, .local = local, .state = state };
 
 	own_wake(&op, page);
+	rouse(heap);
 }
 
 /* The same, and it takes more than an exchange of pages. */
 static __attribute__((noinline)) void wake_move(struct heap *heap,
 	struct local *local, struct page *page, struct fl_port_state state)
 {
-	if (unlikely(!local_wake_quick(heap, local, page))) {
+	if (unlikely(fl_load_relaxed(&heap->roused) != 0 ||
+		    !local_wake_quick(heap, local, page))) {
 		wake_search(heap, local, page, state);
 		return;
 	}

@@ -50,7 +50,8 @@ void board_gate_wait(void) __attribute__((visibility("hidden"), cold));
 /* Whether a fork is under way, for others than the thread that forks. */
 extern uint32_t board_gate_shut __attribute__((visibility("hidden")));
 
-/* A call does not begin inside another one: handlers do not allocate. */
+/* A call does not begin inside another one: POSIX forbids it to handlers, and to
+ * find those that do it the flag would have to be read. */
 static inline struct fl_port_state fl_port_enter(void)
 {
 	__atomic_store_n(&board_thread.busy, 1, __ATOMIC_RELAXED);

@@ -268,6 +268,8 @@ static void test_sweeper_in_a_child(void)
 		test_skip("it cannot be made there");
 		return;
 	}
+	waste();
+	waste_end();
 	CHECK_OR_RETURN(sweeper_comes(task));
 	child = fork();
 	if (child == 0) {
@@ -285,6 +287,41 @@ static void test_sweeper_in_a_child(void)
 	CHECK_EQUAL(status, 0);
 }
 
+/* Nor does it have to allocate for that: what it has of its parent goes when all
+ * that it does is free. */
+static void test_sweeper_in_a_child_that_frees(void)
+{
+	char task[32];
+	int status = 0;
+	pid_t child;
+
+	if (emulated()) {
+		test_skip("it cannot be made there");
+		return;
+	}
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		blocks[i] = malloc(SIZE);
+		memset(blocks[i], 1, SIZE);
+	}
+	CHECK_OR_RETURN(sweeper_comes(task));
+	child = fork();
+	if (child == 0) {
+		size_t before = resident();
+		unsigned waited = 0;
+
+		for (unsigned i = 0; i < BLOCKS; i++)
+			free(blocks[i]);
+		while (resident() + 30 * MIB > before)
+			if (!wait_on(&waited))
+				_exit(1);
+		_exit(0);
+	}
+	CHECK(child > 0 && waitpid(child, &status, 0) == child);
+	CHECK_EQUAL(status, 0);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		free(blocks[i]);
+}
+
 const struct test tests[] = {
 	{ "sweeper_not_for_little", test_sweeper_not_for_little },
 	{ "sweeper_comes", test_sweeper_comes },
@@ -294,5 +331,6 @@ const struct test tests[] = {
 	{ "sweeper_hears_of_allocations",
 		test_sweeper_hears_of_allocations },
 	{ "sweeper_in_a_child", test_sweeper_in_a_child },
+	{ "sweeper_in_a_child_that_frees", test_sweeper_in_a_child_that_frees },
 	{ NULL, NULL },
 };
