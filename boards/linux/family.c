@@ -257,26 +257,31 @@ EXPORT size_t malloc_usable_size(void *p)
 	return likely(size != 0) ? size : board_again_usable(p);
 }
 
-/* What the heap knows, in glibc's words: its arena is what is committed. */
+/*
+ * What the heap knows, in glibc's words: its arena is what is committed, of which
+ * so much is in use and the rest free; all of that may be had by malloc_trim() at
+ * most.  Nothing is beside the arena, so no block counts as one of mmap()'s.  The
+ * number of pages stands where glibc's free chunks are counted, and the most that
+ * was committed where it once had such a mark.
+ */
 EXPORT struct mallinfo2 mallinfo2(void)
 {
 	struct fallow_snapshot now = { .size = sizeof(now) };
+	size_t unused;
 
 	if (board_heap_make()) {
 		board_sweeper_hold();
 		fallow_snapshot(&board_heap, &now);
 		board_sweeper_release();
 	}
+	unused = now.committed > now.live ? now.committed - now.live : 0;
 	return (struct mallinfo2){
 		.arena = now.committed,
 		.ordblks = now.pages,
-		.hblks = now.spans,
 		.usmblks = now.committed_peak,
 		.uordblks = now.live,
-		.fordblks = now.committed > now.live
-			? now.committed - now.live
-			: 0,
-		.keepcost = now.holes,
+		.fordblks = unused,
+		.keepcost = unused,
 	};
 }
 
@@ -293,7 +298,6 @@ EXPORT struct mallinfo mallinfo(void)
 	return (struct mallinfo){
 		.arena = to_int(now.arena),
 		.ordblks = to_int(now.ordblks),
-		.hblks = to_int(now.hblks),
 		.usmblks = to_int(now.usmblks),
 		.uordblks = to_int(now.uordblks),
 		.fordblks = to_int(now.fordblks),

@@ -203,6 +203,9 @@ static void test_family_info(void)
 	full = resident();
 	CHECK(with.uordblks >= before.uordblks + 30000 * KIB);
 	CHECK(with.arena >= with.uordblks);
+	CHECK_EQUAL(with.fordblks, with.arena - with.uordblks);
+	CHECK_EQUAL(with.keepcost, with.fordblks);
+	CHECK_EQUAL(with.hblks + with.hblkhd + with.smblks + with.fsmblks, 0);
 	for (int i = 0; i < 100; i++)
 		free(blocks[i]);
 	after = mallinfo2();

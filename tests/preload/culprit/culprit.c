@@ -4,7 +4,7 @@
  * its argument says; tests/preload/bad runs it and reads what comes of it.  It
  * ends with "went on" and 0 if it could.
  */
-#define _DEFAULT_SOURCE /* usleep() */
+#define _GNU_SOURCE /* usleep(), the whole family */
 
 #include <errno.h>
 #include <linux/filter.h>
@@ -266,6 +266,57 @@ static void sandboxed(char *program, char *what)
 	exit(1);
 }
 
+/* Prints what a call returns, and errno. */
+#define ANSWER(call) \
+	do { \
+		void *answer_; \
+		errno = 77; \
+		answer_ = opaque(call); \
+		fprintf(stderr, "%s: %s, %d\n", #call, \
+			answer_ == NULL ? "NULL" : "block", errno); \
+	} while (0)
+
+/* The family at its edges: what any allocator is meant to answer. */
+static void answers(void)
+{
+	volatile size_t no = 0, half = SIZE_MAX / 2 + 1, most = SIZE_MAX;
+
+	ANSWER(malloc(no));
+	ANSWER(malloc(half));
+	ANSWER(malloc(half - 1));
+	ANSWER(calloc(no, 5));
+	ANSWER(calloc(half, 2));
+	ANSWER(realloc(NULL, no));
+	ANSWER(realloc(malloc(5), no));
+	ANSWER(reallocarray(NULL, half, 4));
+	ANSWER(reallocarray(NULL, no, 4));
+	ANSWER(reallocarray(malloc(5), no, 4));
+	ANSWER(aligned_alloc(64, 65));
+	ANSWER(aligned_alloc(24, no));
+	ANSWER(aligned_alloc(half, no));
+	ANSWER(memalign(no, 8));
+	ANSWER(memalign(3, 8));
+	ANSWER(memalign(half, 8));
+	ANSWER(memalign(half + 1, 8));
+	ANSWER(memalign(16, no));
+	ANSWER(memalign(16, most));
+	ANSWER(valloc(no));
+	ANSWER(valloc(most));
+	ANSWER(pvalloc(no));
+	ANSWER(pvalloc(most - 4094));
+	for (size_t align = 1; align < 64; align += align < 8 ? 1 : 4) {
+		void *p = &errno;
+		int error = posix_memalign(&p, align, no);
+
+		fprintf(stderr, "posix_memalign(%zu): %d, %s\n", align, error,
+			p == &errno ? "kept" : "set");
+	}
+	errno = 77;
+	malloc_trim(0);
+	fprintf(stderr, "malloc_usable_size(NULL): %zu, %d\n",
+		malloc_usable_size(NULL), errno);
+}
+
 /* Prints which advice on large mappings the heap's memory has. */
 static void large(void)
 {
@@ -299,6 +350,8 @@ int main(int argc, char **argv)
 		limited();
 	else if (strcmp(what, "large") == 0)
 		large();
+	else if (strcmp(what, "answers") == 0)
+		answers();
 	else if (strcmp(what, "early") == 0)
 		early();
 	else if (strcmp(what, "cancelled") == 0)
