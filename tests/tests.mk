@@ -105,6 +105,8 @@ $(eval $(call flavour,host-clang,host,$(CLANG),-O2 -DFALLOW_USAGE=1 $(call hoste
 $(eval $(call flavour,host-tsan,host,$(HOST_CC),-O1 $(TSAN) -DFL_PORT_LOCK_FAIR=0 $(call hosted,THREAD)))
 $(eval $(call flavour,host-single,host,$(HOST_CC),-O2 $(call hosted,SINGLE)))
 $(eval $(call flavour,host-preempt,host,$(HOST_CC),-O2 $(call hosted,PREEMPT)))
+# Small machines': of `soak` alone.
+$(eval $(call flavour,host-slice12,host,$(HOST_CC),-O1 $(ASAN) -DFALLOW_SLICE_LOG2=12 $(call hosted,THREAD)))
 $(eval $(call flavour,host-fake,host,$(HOST_CC),-O1 $(ASAN) $(HOSTED) $(FAKE_PORT) $(call model,IRQ)))
 $(eval $(call flavour,host-fake-preempt,host,$(HOST_CC),-O1 $(ASAN) $(HOSTED) $(FAKE_PORT) $(call model,PREEMPT)))
 
@@ -205,6 +207,13 @@ $(eval $(call programs,host-preempt,$(UNIT_SRCS) $(PREEMPT_SRCS)))
 $(eval $(call programs,host-tsan,$(STRESS_SRCS)))
 $(eval $(call programs,host-fake,$(FAKE_SRCS)))
 $(eval $(call programs,host-fake-preempt,$(FAKE_SRCS)))
+
+# With slices of 4 KiB those whose numbers are not of slices of 64 KiB.
+SLICE12_SRCS := $(patsubst %,tests/unit/test_%.c,heap_random contexts others \
+	lessons sizeclass heap_misuse malloc direct)
+TEST_PROGRAMS_KEPT := $(TEST_PROGRAMS)
+$(eval $(call programs,host-slice12,$(SLICE12_SRCS)))
+TEST_PROGRAMS := $(TEST_PROGRAMS_KEPT)
 
 .PHONY: programs
 programs: $(TEST_PROGRAMS) ## all test programs of the host
@@ -445,7 +454,8 @@ SOAK_NEEDS = $(filter $(foreach b,$(SOAK_BOARDS),$(BUILD)/$(b)/%), \
 	$(if $(filter host,$(SOAK_BOARDS)),$(SOAK_PROGRAMS)) \
 	$(if $(filter linux,$(SOAK_BOARDS)),$(PRELOAD_DEBUG) $(PRELOAD_PROGRAMS))
 SOAK_CPUS = $(if $(filter file,$(origin CPUS)),$(storm_CPUS),$(CPUS))
-SOAK_PROGRAMS = $(foreach f,host-gcc host-tsan,$(filter %/stress/storm,$($(f)_PROGRAMS)))
+SOAK_PROGRAMS = $(foreach f,host-gcc host-tsan,$(filter %/stress/storm,$($(f)_PROGRAMS))) \
+	$(host-slice12_PROGRAMS)
 SOAK_IMAGES = storm $(addprefix storm-,$(storm_CONTEXTS))
 # $(call soak_jobs,BOARD,CPUS)
 soak_jobs = $(foreach i,$(SOAK_IMAGES), \
@@ -458,8 +468,8 @@ soak_cpus = $(if $(filter file,$(origin CPUS)),$($(1)_CPUS),$(filter $(CPUS),$($
 soak_machines = $(foreach n,$(call soak_others,$(1)),$(foreach p,$(call soak_cpus,$(n)), \
 	$(foreach c,own $($(1)_MODELS),$(foreach x,own $($(1)_MACHINES), \
 	$(call guest_job,$(1),$(n),$(call first_mem,$(n)),$(c:own=),$(p),$(x:own=),multi)))))
-SOAK_JOBS = $(if $(filter host,$(SOAK_BOARDS)),$(foreach f,host-gcc host-tsan, \
-	$(call program_job,$(f),$(filter $(BUILD)/$(f)/%,$(SOAK_PROGRAMS))))) \
+SOAK_JOBS = $(if $(filter host,$(SOAK_BOARDS)),$(foreach f,host-gcc host-tsan host-slice12,$(foreach p, \
+	$(filter $(BUILD)/$(f)/%,$(SOAK_PROGRAMS)),$(call program_job,$(f),$(p))))) \
 	$(if $(filter linux,$(SOAK_BOARDS)),$(foreach n,$(SOAK_PRELOAD), \
 	$(call preload_job,$(n)))) \
 	$(foreach b,$(filter-out host linux,$(SOAK_BOARDS)), \
