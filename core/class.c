@@ -28,8 +28,11 @@
 #define CANDIDATES 4
 /* How many pages are looked at before the context, or the lock, is let go. */
 #define STEP_PAGES 16
-/* How many spans, and pages of each class, are freed to make room. */
-#define ROOM_MAX 8
+/* How many spans, and pages of all classes, are freed to make room: as many
+ * pages as two chunks have slices, so that what a burst left is there for the
+ * next class before that has taken much. */
+#define ROOM_SPANS 8
+#define ROOM_PAGES (2 * CHUNK_SLICES)
 
 /* Links a page into heap->abandoned, in front or at the end. */
 static void abandoned_insert(struct heap *heap, struct page *page, bool end)
@@ -214,13 +217,12 @@ static bool page_open(struct op *op, struct page *page)
 	return true;
 }
 
-/* Releases a few of the pages without a block at the end of a class's queue;
- * returns whether there may be more. */
-static bool queue_drop(struct heap *heap, struct local *local, unsigned class)
+/* Releases the pages without a block at the end of a class's queue, `*left` of
+ * them at most, which is less by then; returns whether there may be more. */
+static bool queue_drop(
+	struct heap *heap, struct local *local, unsigned class, unsigned *left)
 {
-	unsigned i;
-
-	for (i = 0; i < ROOM_MAX; i++) {
+	for (; *left > 0; --*left) {
 		struct page *page = local->queue[class];
 
 		if (page == NULL || !fl_class_drop(heap, local, page->prev))
@@ -232,19 +234,21 @@ static bool queue_drop(struct heap *heap, struct local *local, unsigned class)
 void fl_class_make_room(struct op *op)
 {
 	struct local *local = op->local;
+	unsigned left = ROOM_PAGES;
 	unsigned i, word;
 
 	if (local == NULL || (op->flags & FALLOW_NOWAIT))
 		return;
-	for (i = 0; i < ROOM_MAX && fl_span_flush(op->heap, local); i++)
+	for (i = 0; i < ROOM_SPANS && fl_span_flush(op->heap, local); i++)
 		;
-	for (word = 0; word < EMPTIED_WORDS; word++) {
+	for (word = 0; word < EMPTIED_WORDS && left > 0; word++) {
 		uint64_t emptied = local->emptied[word];
 
-		for (; emptied != 0; emptied &= emptied - 1) {
+		for (; emptied != 0 && left > 0; emptied &= emptied - 1) {
 			unsigned bit = (unsigned)__builtin_ctzll(emptied);
 
-			if (!queue_drop(op->heap, local, word * 64 + bit))
+			if (!queue_drop(op->heap, local, word * 64 + bit,
+				    &left))
 				local->emptied[word] &= ~((uint64_t)1 << bit);
 		}
 	}

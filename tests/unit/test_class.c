@@ -203,6 +203,31 @@ static void test_class_adopt_walks_nothing(void)
 	rig_end_now(rig, true);
 }
 
+/* What a burst left is free slices as soon as others are wanted: as many pages as
+ * two chunks have slices at a time, of whichever classes. */
+static void test_class_makes_room(void)
+{
+	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 1100 * MIB, 1);
+	struct heap *heap = white_heap(rig);
+	static void *blocks[100 * 64];
+	struct op op;
+
+	for (unsigned i = 0; i < 100 * 64; i++)
+		blocks[i] = fallow_alloc(&rig->heap, i < 30 * 64 ? 960 : 1024);
+	for (unsigned i = 0; i < 100 * 64; i++)
+		fallow_free(&rig->heap, blocks[i]);
+	CHECK_EQUAL(heap->warm_slices, 0);
+	op = white_op(rig, 0);
+	fl_class_make_room(&op);
+	CHECK_EQUAL(heap->warm_slices, 2 * CHUNK_SLICES);
+	fl_class_make_room(&op);
+	op_drop(&op);
+	/* All but the current pages of both. */
+	CHECK(heap->warm_slices > 95);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 /* A context that goes releases a page that others have emptied behind its back,
  * though it has blocks of its own. */
 static void test_class_offline_emptied(void)
@@ -690,6 +715,7 @@ const struct test tests[] = {
 	{ "class_adopt_fullest", test_class_adopt_fullest },
 	{ "class_adopt_folds", test_class_adopt_folds },
 	{ "class_adopt_walks_nothing", test_class_adopt_walks_nothing },
+	{ "class_makes_room", test_class_makes_room },
 	{ "class_offline_emptied", test_class_offline_emptied },
 	{ "class_offline", test_class_offline },
 	{ "class_offline_notified", test_class_offline_notified },
