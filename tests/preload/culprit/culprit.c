@@ -245,25 +245,71 @@ static void forks(void)
 		pthread_join(threads[i], NULL);
 }
 
-/* Becomes the program that does `what` where membarrier() is refused, as by the
- * sandbox of a container. */
-static void sandboxed(char *program, char *what)
+/* What a sandbox or an old kernel may refuse, and what is done then. */
+static const struct refusal {
+	const char *name, *what;
+	unsigned call;
+	int argument; /* of the third argument, or -1: any */
+	unsigned error;
+} refusals[] = {
+	{ "barrier", "forks", SYS_membarrier, -1, EPERM },
+	{ "collapse", "keeps", SYS_madvise, 25, EINVAL },
+	{ "files", "keeps", SYS_close_range, -1, EPERM },
+	{ "thread", "keeps", SYS_clone3, -1, EAGAIN },
+};
+
+/* Becomes the program that does something where a call is refused. */
+static void sandboxed(char *program, const char *name)
 {
+	const struct refusal *refusal = refusals;
+	while (strcmp(refusal->name, name) != 0)
+		if (++refusal == refusals + 4)
+			exit(2);
+
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 			offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, refusal->call, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			offsetof(struct seccomp_data, args[2])),
+		BPF_JUMP(BPF_JMP | (refusal->argument < 0 ? BPF_JGE : BPF_JEQ) |
+				BPF_K,
+			refusal->argument < 0 ? 0 : (unsigned)refusal->argument,
+			0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | refusal->error),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog all = { sizeof(filter) / sizeof(filter[0]), filter };
+	char what[16];
 	char *arguments[] = { program, what, NULL };
 
+	strcpy(what, refusal->what);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
 		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) != 0)
 		exit(NOT_HERE);
 	execv(program, arguments);
 	exit(1);
+}
+
+/* Keeps 40 MB for many epochs, and then gives all of it back. */
+static void keeps(void)
+{
+	static unsigned char *blocks[40000];
+	size_t before = mallinfo2().arena;
+
+	for (int i = 0; i < 40000; i++) {
+		blocks[i] = malloc(1000);
+		memset(blocks[i], i, 1000);
+	}
+	usleep(300000);
+	for (int i = 0; i < 40000; i++) {
+		if (blocks[i][999] != (i & 0xff))
+			puts("a block is not as it was left");
+		free(blocks[i]);
+	}
+	malloc_trim(0);
+	if (mallinfo2().arena > before + 1000000)
+		puts("it is not given back");
 }
 
 /* Prints what a call returns, and errno. */
@@ -358,8 +404,10 @@ int main(int argc, char **argv)
 		cancelled();
 	else if (strcmp(what, "forks") == 0)
 		forks();
-	else if (strcmp(what, "sandboxed") == 0)
-		sandboxed(argv[0], "forks");
+	else if (strcmp(what, "sandboxed") == 0 && argc > 2)
+		sandboxed(argv[0], argv[2]);
+	else if (strcmp(what, "keeps") == 0)
+		keeps();
 	else if (strcmp(what, "nothing") == 0)
 		free(opaque(malloc(1000)));
 	else if (strcmp(what, "secure") == 0 && getauxval(AT_SECURE) == 0)
