@@ -161,11 +161,12 @@ lib: $(LIBS) ## both archives for both CPUs; MODEL=, OPT=, CFLAGS=
 # `make run` must not ask for what only the tests need.
 DEPS := $(sort $(foreach g,$(or $(MAKECMDGOALS),lib), \
 	$(if $(filter lib model preload,$(g)),$(g),$(if $(filter replay-host,$(g)),host, \
+	$(if $(filter soak,$(g)),test soak, \
 	$(if $(filter bench-return,$(g)),test plot, \
 	$(if $(filter bench bench-programs bench-instructions \
 		bench-bump,$(g)), \
 	bench preload, \
-	$(if $(filter run,$(g)),run-$(BOARD),test)))))))
+	$(if $(filter run,$(g)),run-$(BOARD),test))))))))
 
 .PHONY: deps
 deps: ## make sure of the tools; NO_INSTALL=1 never installs
