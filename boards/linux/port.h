@@ -4,7 +4,8 @@
  *
  * The index of the context is in the thread's own storage, as an initial-exec
  * variable: a load at a fixed offset from the thread's pointer.  Beside it is
- * what nobody but this board needs: whether the thread is inside the heap.  The
+ * what calls look into first, for there is one heap, and what nobody but this
+ * board needs: whether the thread is inside the heap.  The
  * sweeper and fork() ask for that (sweeper.c, fork.c); it costs a plain store
  * at either end of a call, and no barrier, because those who ask have the
  * kernel put one into every thread.
