@@ -282,9 +282,11 @@ static __attribute__((noinline)) void wake_search(struct heap *heap,
 }
 
 /* The same, and it takes more than an exchange of pages. */
-static __attribute__((noinline)) void wake_move(struct heap *heap,
-	struct local *local, struct page *page, struct fl_port_state state)
+static __attribute__((noinline)) void wake_move(
+	struct heap *heap, struct page *page, struct fl_port_state state)
 {
+	struct local *local = heap->locals[fl_port_context()];
+
 	if (unlikely(fl_load_relaxed(&heap->roused) != 0 ||
 		    !local_wake_quick(heap, local, page))) {
 		wake_search(heap, local, page, state);
@@ -301,14 +303,17 @@ static __attribute__((noinline)) void wake_move(struct heap *heap,
 static __attribute__((noinline)) void wake_other(
 	struct heap *heap, struct page *page, struct fl_port_state state)
 {
-	struct local *local = heap->locals[fl_port_context()];
+	struct local *local;
 
-	if (likely(page->place == PLACE_FULL && !reclaim_asked(heap, local) &&
+	/* If it has been announced meanwhile that the context is parked, this
+	 * is the local that has nothing, where no page serves. */
+	if (likely(page->place == PLACE_FULL && hot_local(heap, &local) &&
+		    !reclaim_asked(heap, local) &&
 		    local_full_serve(heap, local, page))) {
 		page_use(heap, page);
 		fl_port_leave(state);
 	} else {
-		wake_move(heap, local, page, state);
+		wake_move(heap, page, state);
 	}
 }
 

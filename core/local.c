@@ -56,15 +56,20 @@ static struct page **list_of(
 	return &local->queue[page->class];
 }
 
+void fl_local_account_used(
+	struct heap *heap, struct page *page, uint32_t used)
+{
+	fl_memory_live(heap,
+		((size_t)used - page->accounted) * page->block_size);
+	page->accounted = (uint16_t)used;
+}
+
 void fl_local_account(struct heap *heap, struct page *page)
 {
 	uint32_t used = page_used(page) - page_hole_blocks(heap, page);
 
-	if (used == page->accounted)
-		return;
-	fl_memory_live(heap,
-		((size_t)used - page->accounted) * page->block_size);
-	page->accounted = (uint16_t)used;
+	if (used != page->accounted)
+		fl_local_account_used(heap, page, used);
 }
 
 uint32_t fl_local_wake_at(
@@ -317,7 +322,10 @@ struct page *fl_local_refill(
 	struct page *page;
 
 	if (old != &fl_page_none) {
-		fl_local_account(heap, old);
+		if (unlikely(page_holed(old)))
+			fl_local_account(heap, old);
+		else if (page_used(old) != old->accounted)
+			fl_local_account_used(heap, old, page_used(old));
 		if (fl_page_fold(old, local) > 0)
 			return old;
 	}

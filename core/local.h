@@ -100,6 +100,10 @@ bool fl_local_unpark_try(struct heap *heap, struct local *local);
 /* Brings heap->live up to date with what happened to the page. */
 void fl_local_account(struct heap *heap, struct page *page);
 
+/* The same, where it is not, of a page with so many blocks in use. */
+void fl_local_account_used(
+	struct heap *heap, struct page *page, uint32_t used);
+
 #pragma GCC visibility pop
 
 /* Makes a page in no list the one that its class allocates from. */
@@ -213,7 +217,8 @@ static inline bool local_wake_quick(
 	if (page->place != PLACE_QUEUE || heap->lean || page->wake != 0 ||
 		remote_state(fl_load_relaxed(&page->remote)) != REMOTE_OWNED)
 		return false;
-	fl_local_account(heap, page);
+	if (page->accounted > 0)
+		fl_local_account_used(heap, page, 0);
 	local_empty_last(heap, local, page);
 	return true;
 }

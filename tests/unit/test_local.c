@@ -137,6 +137,8 @@ static void test_local_refill_fullest(void)
 	/* 6 5 20 10 50: the fifth is not compared. */
 	CHECK(fl_local_refill(white_heap(rig), local, CLASS));
 	CHECK(local->current[CLASS] == pages[4]);
+	/* What it has handed out is counted. */
+	CHECK_EQUAL(pages[0]->accounted, 64);
 	white_check(rig);
 	white_pop(pages[4], 44);
 	joined(rig, 63);
@@ -264,6 +266,10 @@ static void test_local_full_serve_not(void)
 		eighth_free(page, 0);
 		CHECK(!local_full_serve(white_heap(rig), local, page));
 		CHECK(local->current[CLASS] == other);
+		/* Nor for a context that is being parked. */
+		CHECK(!local_full_serve(
+			white_heap(rig), &fl_local_none, page));
+		CHECK(fl_local_none.current[CLASS] == &fl_page_none);
 		CHECK(!fl_local_wake(white_heap(rig), local, page));
 		CHECK_EQUAL(page->place, PLACE_QUEUE);
 		rig_end_now(rig, true);
