@@ -9,8 +9,9 @@
  *     barrier, the look at the port's flag, fallow_park_settle() (local.c,
  *     boards/linux/thread.c), sweeps of what is settled, and the owner's calls,
  *     some of which are frees that leave it parked.  `parked` is whichever word
- *     the call reads of it, one in each: of the heap, or of the thread's own
- *     (FL_PORT_SERVES), all of which are written before the barrier
+ *     the call reads of it: of the heap, or of the thread's own
+ *     (FL_PORT_SERVES), all of which are written before the barrier.  A free
+ *     that has to move its page reads a second one, by which it does less
  * Holds: nobody sweeps the pages while the owner works on them; whoever takes
  *     the context back is not swept before it is announced again
  * Case: short -DOPS=2 -DROUNDS=3: two calls, three rounds of the sweeper
