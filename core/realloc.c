@@ -88,11 +88,13 @@ static void *block_move(struct op *op, void *p, struct page *page, size_t size)
 		return NULL;
 	memcpy(new, p, size < usable ? size : usable);
 	op_rejoin(op);
-	if ((flags & FALLOW_ZERO) && size > usable) {
+	if (flags & FALLOW_ZERO) {
 		size_t end = usable_size(page_find(heap, (uintptr_t)new));
 
+		/* Where a span must do it is larger, also for less. */
 		op_drop(op);
-		memset((char *)new + usable, 0, end - usable);
+		if (end > usable)
+			memset((char *)new + usable, 0, end - usable);
 		op_rejoin(op);
 	}
 	if (flags & FALLOW_NOWAIT)
