@@ -397,6 +397,7 @@ static bool heap_storm(const char *name, size_t memory)
 		.round_milliseconds = ROUND_MILLISECONDS,
 		.milliseconds = seconds * 1000,
 		.enough_milliseconds = seconds ? 0 : ENOUGH_MILLISECONDS,
+		.holes = provider.provider_class == FALLOW_CLASS_WINDOW,
 		.memory = memory,
 		.progress_milliseconds = 10000,
 	};

@@ -303,6 +303,7 @@ static void storm_threads(
 		.round_milliseconds = ROUND_MILLISECONDS,
 		.milliseconds = seconds * 1000,
 		.enough_milliseconds = seconds ? 0 : ENOUGH_MILLISECONDS,
+		.holes = provider_class == FALLOW_CLASS_WINDOW,
 		.progress_milliseconds = 10000,
 	};
 

@@ -205,16 +205,19 @@ static void compare(struct storm *storm)
 		storm_fail(storm, "heap and oracles agree");
 }
 
-/* Whether the storm may end: it had a round of each phase. */
+/* Whether the storm may end: it had a round of each phase, and saw what it is to
+ * see, or has waited for that for long. */
 static bool storm_enough(const struct storm *storm, uint64_t now)
 {
 	const struct storm_config *config = &storm->config;
+	uint64_t enough = config->enough_milliseconds;
 	uint64_t time = now - storm->began;
 
 	if (storm->counts.rounds < STORM_PHASES)
 		return false;
-	return (config->enough_milliseconds &&
-		       time >= config->enough_milliseconds) ||
+	if (config->holes && storm->counts.holed == 0)
+		enough *= 8;
+	return (enough && time >= enough) ||
 		(storm->counts.rounds >= config->rounds &&
 			time >= config->milliseconds);
 }

@@ -107,6 +107,9 @@ struct storm_config {
 	unsigned rounds;
 	uint64_t milliseconds;
 	uint64_t enough_milliseconds;
+	/* No time is enough, up to eight times as much, until a check between
+	 * rounds has seen holes. */
+	bool holes;
 	/* Bytes of memory that the heap can have at most; all workers together
 	 * want somewhat more. */
 	size_t memory;
