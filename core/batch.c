@@ -204,9 +204,11 @@ static void page_return(
 				batch->ranges[i].result != FALLOW_RANGE_DONE);
 	/* From here on the page may be gone. */
 	fl_class_abandoned_look(op->heap, page, false);
+	if (!op_owns(op, page) || page->kind == PAGE_SPAN)
+		return;
+	fl_hole_forget(op->heap, page);
 	/* Its last block may have been freed while it could not go. */
-	if (op_owns(op, page) && page->kind != PAGE_SPAN)
-		fl_class_look(op, page);
+	fl_class_look(op, page);
 }
 
 size_t fl_batch_give(struct op *op, struct batch *batch, bool *refused)

@@ -347,6 +347,20 @@ static inline __attribute__((always_inline)) bool span_free_kept(
 		!reclaim_asked(heap, local) && span_keep(heap, local, page));
 }
 
+/* A block of a small page of this context that may have holes. */
+static __attribute__((noinline)) void free_holed(void *p, struct page *page,
+	struct heap *heap, uintptr_t caller, struct fl_port_state state)
+{
+	if (unlikely(fl_hole_gone(heap, page, page_index(page, (uintptr_t)p)) ||
+		    misuse_doubtful_small(page, p)))
+		free_other(p, heap, caller, state);
+	else if (list_put(heap, page, p))
+		wake_search(heap, heap->locals[fl_port_context()], page,
+			state);
+	else
+		fl_port_leave(state);
+}
+
 /* A free that the hot path has not done: of a block of a medium page of the
  * context's own, as a rule, or of a span. */
 static inline __attribute__((always_inline)) void free_rest(struct heap *heap,
@@ -360,6 +374,9 @@ static inline __attribute__((always_inline)) void free_rest(struct heap *heap,
 	if (unlikely(owner != (mine | OWNER_BITS))) {
 		if (owner == OWNER_FREER && span_free_kept(heap, p, page))
 			fl_port_leave(state);
+		else if (FALLOW_HOLES && owner == (mine | OWNER_HOLES) &&
+			!hot_parked(heap, mine))
+			free_holed(p, page, heap, caller, state);
 		else
 			free_others(p, page, heap, caller, state);
 		return;

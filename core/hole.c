@@ -17,6 +17,10 @@
  * called the provider alone writes the populated bits of its pending granules;
  * the owner alone those of all others.  A free never changes either.
  *
+ * What is free behind the last block in use becomes unformed again instead, as it
+ * was when the page was new: then it is no hole, and the page's frees are as fast
+ * as before.
+ *
  * Only an allocation brings a hole back (fl_hole_fill()).  A page that is
  * released with holes needs nothing: its next user populates what is missing.
  */
@@ -36,6 +40,13 @@ static bool holes_may(const struct heap *heap)
 static unsigned granules_of(size_t bytes)
 {
 	return (unsigned)(bytes >> FALLOW_GRANULE_LOG2);
+}
+
+/* Granules that a page's first `formed` blocks touch. */
+static unsigned touched_granules(const struct page *page, uint32_t formed)
+{
+	return granules_of(align_up(
+		(size_t)formed * page->block_size, GRANULE_BYTES));
 }
 
 /* Granules, from the page's begin, that may become holes: all that formed
@@ -153,6 +164,16 @@ uint32_t fl_hole_blocks(const struct heap *heap, const struct page *page)
 	return n;
 }
 
+/* Of a small page, which is a slice: its granules in one word. */
+static bool small_gone(const struct page *page, size_t base)
+{
+	unsigned first = granules_of(base);
+	unsigned n = granules_of(base + page->block_size - 1) - first + 1;
+	uint32_t all = ((1u << n) - 1) << first;
+
+	return (resident_word(page, 0) & all) != all;
+}
+
 bool fl_hole_gone(
 	const struct heap *heap, const struct page *page, uint32_t index)
 {
@@ -162,6 +183,8 @@ bool fl_hole_gone(
 		align_up(base + page->block_size, GRANULE_BYTES));
 	unsigned most = formed_granules(page);
 
+	if (page->kind == PAGE_SMALL)
+		return holes_may(heap) && small_gone(page, base);
 	if (end > most)
 		end = most;
 	return holes_may(heap) &&
@@ -216,14 +239,13 @@ static unsigned runs_make(struct making *making, unsigned first, unsigned end)
 static void tail_make(struct making *making)
 {
 	struct page *page = making->page;
-	uintptr_t end_formed = align_up(page_formed_end(page), GRANULE_BYTES);
-	unsigned first = granules_of(end_formed);
+	unsigned first = touched_granules(page, page->formed);
 	unsigned end = page->slices * SLICE_GRANULES;
 
 	/* Also what the slices held when the page began, where no block fits
 	 * too; what there is no room for now goes the next time. */
 	(void)runs_make(making, first, end);
-	page->committed = (uint32_t)end_formed;
+	page->committed = (uint32_t)(first << FALLOW_GRANULE_LOG2);
 	if (page->clean_from > page->committed)
 		page->clean_from = page->committed;
 }
@@ -241,13 +263,14 @@ static uint32_t edges_gone(const struct heap *heap, const struct page *page,
 /*
  * A small page is one slice: for each of its granules, how many of the blocks
  * that touch it are in the list, or were taken out for the granule beside it;
- * the granules of which all are is what is returned.
+ * the granules of which all are is what is returned, also the last if formed
+ * blocks fill only its begin.
  */
-static uint16_t small_doomed(const struct heap *heap, const struct page *page)
+static uint16_t small_loose(const struct heap *heap, const struct page *page)
 {
 	uint16_t listed[16] = { 0 };
 	const struct block *block;
-	unsigned end = formed_granules(page);
+	unsigned end = touched_granules(page, page->formed);
 	uint16_t doomed = 0;
 	unsigned i;
 
@@ -272,11 +295,10 @@ static uint16_t small_doomed(const struct heap *heap, const struct page *page)
 	return doomed;
 }
 
-/* Takes the blocks that now touch a missing granule out of the list. */
-static void small_unlist(struct page *page)
+/* Takes the blocks that touch a granule of `gone` out of the list; returns how
+ * many. */
+static uint32_t small_unlist(struct page *page, uint32_t gone)
 {
-	uint32_t gone = (uint16_t)~resident_word(page, 0) &
-		((1u << formed_granules(page)) - 1);
 	struct block **link = &page->free;
 	struct block *block;
 	uint32_t n = 0;
@@ -293,13 +315,45 @@ static void small_unlist(struct page *page)
 			link = &block->next;
 		}
 	}
-	page_used_set(page, page_used(page) + n);
+	return n;
+}
+
+/* Makes the blocks from `formed` on, all of them free or in holes, unformed
+ * again; `listed` of them could be had, and cannot any more. */
+static void page_unform(struct page *page, uint32_t formed, uint32_t listed)
+{
+	uint32_t gone = page->formed - formed - listed;
+
+	page_used_set(page, page_used(page) - gone);
+	page_form(page, formed);
+	/* Not even behind the last of the rest, in its granule. */
+	page->clean_from = page->committed;
+}
+
+/* Unforms what blocks of a small page are free behind the last one in use, as
+ * far as whole granules are; returns the granules of `free` before that. */
+static uint16_t small_unform(struct page *page, uint16_t free)
+{
+	unsigned end = touched_granules(page, page->formed);
+	unsigned first = end;
+
+	while (first > 0 &&
+		((free >> (first - 1) & 1) || missing(page, first - 1)))
+		first--;
+	if (first < end) {
+		uint32_t formed = page_index(
+			page, page->base + first * GRANULE_BYTES);
+
+		page_unform(page, formed,
+			small_unlist(page, UINT32_MAX << first));
+	}
+	return free & (uint16_t)((1u << formed_granules(page)) - 1);
 }
 
 /* The granules of a small page of which every block is in the list. */
-static void small_make(struct making *making)
+static void small_make(struct making *making, uint16_t doomed)
 {
-	uint16_t doomed = small_doomed(making->heap, making->page);
+	struct page *page = making->page;
 	size_t before = making->bytes;
 
 	while (doomed != 0 && !making->full) {
@@ -311,7 +365,9 @@ static void small_make(struct making *making)
 		doomed &= (uint16_t)~(((1u << n) - 1) << first);
 	}
 	if (making->bytes > before)
-		small_unlist(making->page);
+		page_used_set(page, page_used(page) +
+			small_unlist(page, (uint16_t)~resident_word(page, 0) &
+					((1u << formed_granules(page)) - 1)));
 }
 
 /* Takes the blocks of `set` that now touch a missing granule out of the word. */
@@ -339,6 +395,26 @@ static uint64_t bits_gone(const struct heap *heap, const struct page *page)
 		if (fl_hole_gone(heap, page, i))
 			gone |= (uint64_t)1 << i;
 	return gone;
+}
+
+/* Unforms what blocks of a page with bits are free behind the last one in use. */
+static void bits_unform(const struct heap *heap, struct page *page)
+{
+	uint64_t free = page->bits | bits_gone(heap, page);
+	uint32_t formed = page->formed;
+	uint64_t kept;
+	uint32_t listed;
+
+	while (formed > 0 && (free >> (formed - 1) & 1))
+		formed--;
+	if (touched_granules(page, formed) ==
+		touched_granules(page, page->formed))
+		return;
+	kept = ((uint64_t)1 << formed) - 1;
+	listed = bits_count(page->bits & ~kept);
+	fl_store_relaxed(&page->bits, page->bits & kept);
+	page->clean &= kept;
+	page_unform(page, formed, listed);
 }
 
 /* The granules between the blocks of each run of free ones, of a page whose
@@ -373,19 +449,31 @@ size_t fl_hole_make(struct heap *heap, struct page *page,
 	bool (*range)(void *arg, uintptr_t base, size_t size), void *arg)
 {
 	struct making making = { heap, page, range, arg, 0, false };
+	uint16_t doomed = 0;
 
 	fl_assert(!fl_hole_pending(heap, page));
 	if (!holes_may(heap))
 		return 0;
+	if (page->kind == PAGE_SMALL)
+		doomed = small_unform(page, small_loose(heap, page));
+	else
+		bits_unform(heap, page);
 	tail_make(&making);
 	if (page->kind == PAGE_SMALL)
-		small_make(&making);
+		small_make(&making, doomed);
 	else
 		bits_make(&making);
 	/* From now on every free of the page looks before it touches. */
 	if (making.bytes > 0)
 		fl_store_relaxed(&page->owner, page->owner | OWNER_HOLES);
 	return making.bytes;
+}
+
+void fl_hole_forget(const struct heap *heap, struct page *page)
+{
+	if (page_holed(page) && !fl_hole_pending(heap, page) &&
+		!fl_hole_any(heap, page))
+		fl_store_relaxed(&page->owner, page->owner & ~OWNER_HOLES);
 }
 
 /* Clears granules [first, end) in one of the chunk's arrays of words. */

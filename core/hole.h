@@ -33,6 +33,10 @@ bool fl_hole_gone(
 size_t fl_hole_make(struct heap *heap, struct page *page,
 	bool (*range)(void *arg, uintptr_t base, size_t size), void *arg);
 
+/* If the page has no hole, nor will have one, its frees need not look any more
+ * before they touch.  By its owner. */
+void fl_hole_forget(const struct heap *heap, struct page *page);
+
 /* Ends what fl_hole_make() began, for one run: it is a hole, or (`refused`) it
  * is as before, and its blocks are freed as by another context. */
 void fl_hole_end(

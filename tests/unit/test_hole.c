@@ -39,7 +39,7 @@ static bool granule_there(const struct page *page, unsigned granule)
 		1;
 }
 
-/* Whether any block in use, or any that is to be formed next, touches it. */
+/* Whether any block in use touches it. */
 static bool granule_needed(const struct model *model, unsigned granule)
 {
 	const struct page *page = model->page;
@@ -48,12 +48,8 @@ static bool granule_needed(const struct model *model, unsigned granule)
 	size_t index = begin / page->block_size;
 
 	for (; index * page->block_size < end; index++) {
-		if (index >= page->capacity)
-			return false;
-		/* The next block begins here: a commit goes on behind it. */
 		if (index >= page->formed)
-			return index == page->formed &&
-				begin < page_formed_end(page);
+			return false;
 		if (model->used[index])
 			return true;
 	}
@@ -574,7 +570,7 @@ static void double_frees(struct model *model)
 	struct heap *heap = white_heap(model->rig);
 	uint32_t index = capacity > 2 ? capacity / 2 : 1;
 
-	for (uint32_t i = 1; i < capacity; i++)
+	for (uint32_t i = 1; i < capacity - 1u; i++)
 		model_free(model, 0, i);
 	during_model = model;
 	during_index = index;
@@ -604,6 +600,51 @@ static void test_hole_double_free(void)
 	each_class(WIDE, double_frees);
 }
 
+/* What is free behind the last block in use is unformed again and no hole: the
+ * page is none that has any, a second free is of a block that there is not, and
+ * the next blocks are formed there, zero where that is asked for. */
+static void unforms(struct model *model)
+{
+	struct heap *heap = white_heap(model->rig);
+	struct page *page = model->page;
+	struct rig *rig = model->rig;
+	uint32_t capacity = page->capacity;
+	uint32_t formed, i;
+	void *last = white_opaque(white_block(page, capacity - 1u));
+
+	for (i = 0; i < capacity; i++)
+		memset(white_block(page, i), 0x5a, page->block_size);
+	for (i = 1; i < capacity; i++)
+		model_free(model, 0, i);
+	purge_exactly(model);
+	CHECK(!page_holed(page));
+	CHECK(!fl_hole_any(heap, page));
+	formed = page->formed;
+	CHECK(formed * page->block_size <=
+		align_up(page->block_size, GRANULE_BYTES));
+	CHECK_EQUAL(page_used(page), 1);
+	fallow_free(&rig->heap, last);
+	CHECK_EQUAL(rig->misuses, ++rig->misuses_expected);
+	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_UNFORMED);
+	for (i = 1; i < capacity; i++) {
+		unsigned char *block =
+			fallow_zalloc(&rig->heap, page->block_size);
+
+		CHECK_OR_RETURN(block != NULL);
+		CHECK(white_page(rig, block) == page);
+		CHECK(block[0] == 0 && !memcmp(block, block + 1,
+					       page->block_size - 1));
+		model->used[page_index(page, (uintptr_t)block)] = true;
+	}
+	CHECK_EQUAL(page->formed, capacity);
+	white_check(rig);
+}
+
+static void test_hole_unforms(void)
+{
+	each_class(WIDE, unforms);
+}
+
 /* A commit that fails leaves the hole as it is, and the allocation finds memory
  * elsewhere; a later one brings it back. */
 static void fills_fail(struct model *model)
@@ -614,7 +655,7 @@ static void fills_fail(struct model *model)
 	uint32_t gone;
 	void *other;
 
-	for (uint32_t i = 1; i < page->capacity; i++)
+	for (uint32_t i = 1; i < page->capacity - 1u; i++)
 		model_free(model, 0, i);
 	purge_exactly(model);
 	gone = fl_hole_blocks(heap, page);
@@ -666,7 +707,7 @@ static void fills_little(struct model *model)
 
 	if (most < SLICE_BYTES)
 		most = SLICE_BYTES;
-	for (uint32_t i = 1; i < page->capacity; i++)
+	for (uint32_t i = 1; i < page->capacity - 1u; i++)
 		model_free(model, 0, i);
 	purge_exactly(model);
 	while (fl_hole_any(white_heap(model->rig), page)) {
@@ -795,7 +836,8 @@ static void test_hole_check(void)
 
 	model_begin(&model, rig, size_class(1024));
 	page = model.page;
-	for (uint32_t i = 1; i < page->capacity; i++)
+	/* The last one stays: what is free behind it would be no hole. */
+	for (uint32_t i = 1; i < page->capacity - 1u; i++)
 		model_free(&model, 0, i);
 	/* Granule 0 has blocks 0 to 3. */
 	purge_exactly(&model);
@@ -847,6 +889,7 @@ const struct test tests[] = {
 	{ "hole_one_by_one", test_hole_one_by_one },
 	{ "hole_tail_fills_the_batch", test_hole_tail_fills_the_batch },
 	{ "hole_double_free", test_hole_double_free },
+	{ "hole_unforms", test_hole_unforms },
 	{ "hole_fill_fails", test_hole_fill_fails },
 	{ "hole_fill_is_small", test_hole_fill_is_small },
 	{ "hole_zero", test_hole_zero },

@@ -500,14 +500,15 @@ static void test_sweep_snapshot(void)
 	for (size_t i = 0; i < 64; i++)
 		crowd_add(&crowd, 1024);
 	before = committed(rig);
-	for (size_t i = 63; i > 8; i--)
+	/* The last one stays: what is free behind it would be no hole. */
+	for (size_t i = 62; i > 8; i--)
 		crowd_free(&crowd, i);
 	epochs(rig, 3);
 	fallow_snapshot(&rig->heap, &now);
-	CHECK_EQUAL(now.live, 9 * 1024);
-	CHECK_EQUAL(now.blocks, 9);
+	CHECK_EQUAL(now.live, 10 * 1024);
+	CHECK_EQUAL(now.blocks, 10);
 	CHECK_EQUAL(now.holes, before - committed(rig));
-	CHECK_EQUAL(now.holes, SLICE_BYTES - 3 * GRANULE_BYTES);
+	CHECK_EQUAL(now.holes, SLICE_BYTES - 4 * GRANULE_BYTES);
 	crowd_end(&crowd);
 }
 
