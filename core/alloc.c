@@ -18,6 +18,7 @@
 #include "deferred.h"
 #include "epoch.h"
 #include "misuse.h"
+#include "pace.h"
 #include "reclaim.h"
 #include "reserve.h"
 #include "span.h"
@@ -262,6 +263,9 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 			fl_reserve_fill_due(op);
 		if (reclaim_asked(op->heap, op->local) && !(op->flags & FALLOW_NOWAIT))
 			handed = fl_reclaim_answer(op);
+		if (pace_due(op->heap) && op_may_wait(op) &&
+			!(op->flags & (FALLOW_NORECLAIM | FLAG_OPTIONAL)))
+			fl_pace(op);
 		block = block_find(op, request);
 	}
 	if (block == NULL && (op->flags & last) == FALLOW_RESERVE)

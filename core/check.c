@@ -122,6 +122,8 @@ static void chunk_check(struct check *check, const struct chunk *chunk)
 		"a page or span begins in slices that are not free", at);
 	holds(check, (chunk->warm & ~chunk->free) == 0,
 		"warm slices are free", at);
+	holds(check, (chunk->idle & ~chunk->free) == 0,
+		"idle slices are free", at);
 	holds(check, chunk->bin == fl_chunk_longest(chunk->free),
 		"bin == the longest run of free slices", at);
 	holds(check, chunk->bin == 0 || chunk_listed(heap, chunk),

@@ -104,6 +104,7 @@ static void free_change(
 		heap->warm_slices -= bits_count(chunk->warm & ~warm);
 	bin_remove(heap, chunk);
 	chunk->warm = warm;
+	chunk->idle &= free;
 	chunk->free = free;
 	bin_insert(heap, chunk);
 }
@@ -186,7 +187,6 @@ static struct run run_take(
 	struct heap *heap, struct chunk *chunk, unsigned first, unsigned n)
 {
 	slices_remove(heap, chunk, slice_mask(first, n));
-	chunk->epoch = fl_load_relaxed(&heap->epoch);
 	return (struct run){ chunk, first };
 }
 

@@ -19,6 +19,7 @@
  */
 #include "epoch.h"
 #include "floor.h"
+#include "pace.h"
 
 /* Reads the clock, with the context left, as at every call of the provider. */
 static uint64_t ticks_now(struct op *op)
@@ -193,6 +194,7 @@ void fl_sweep_forked(struct heap *heap)
 	struct sweeping *sweeping = &heap->sweeping;
 
 	sweeping->owner = FALLOW_NO_CONTEXT;
+	fl_pace_forked(heap);
 	fl_floor_none(heap);
 	if (sweeping->first_bytes == 0)
 		return;

@@ -15,6 +15,7 @@
 #include "class.h"
 #include "deferred.h"
 #include "epoch.h"
+#include "pace.h"
 #include "page.h"
 #include "region.h"
 #include "reserve.h"
@@ -169,6 +170,7 @@ enum fallow_status fallow_init(
 	heap->sweeping.first_bytes = config->sweep_from_bytes;
 	heap->sweeping.floor_epochs = config->floor_epochs;
 	fl_sweep_init(heap);
+	fl_pace_init(heap, config->pace_from_bytes);
 	/* Odd, so that no mark is a block's address, and mixed with a number of
 	 * our own, so that none is one with a tag bit either. */
 	heap->secret = (config->secret ^ SECRET_MIX) | 1;

@@ -157,7 +157,7 @@ enum mapping {
  * What the heap knows of a chunk.
  *
  * Invariants: free & ~present == 0, heads & free == 0, warm & ~free == 0,
- * bin == the longest run of free slices, and the chunk is in that bin's list
+ * idle & ~free == 0, bin == the longest run of free slices, and the chunk is in that bin's list
  * iff bin is not 0.
  */
 struct chunk {
@@ -169,7 +169,7 @@ struct chunk {
 	uint32_t free;    /* of these, in no page or span */
 	uint32_t warm;    /* of the free, with memory that can be given back */
 	uint32_t heads;   /* slices where a page or span begins */
-	uint32_t epoch;   /* of the last allocation of slices */
+	uint32_t idle;    /* of the warm, free since the last round: pace.c */
 	uint8_t bin;
 	uint8_t mapping; /* enum mapping */
 	uint8_t broken;
@@ -235,6 +235,8 @@ struct local {
 	/* heap->request as it was last answered, and as it is being answered:
 	 * the same between two. */
 	uint32_t answered, answering;
+	/* counters.slow_paths when it last made a round: pace.c. */
+	uint64_t paced;
 	uint32_t pass_class; /* where such a walk over its pages goes on */
 	/* The latest sweep that took pages of its lists in turn, and the latest
 	 * that may miss some: see pass_missed(). */
@@ -352,6 +354,12 @@ struct sweeping {
 	uint32_t current_left; /* bytes that current pages may keep */
 };
 
+/* When the next round is due: pace.c. */
+struct pacing {
+	size_t at;     /* committed bytes; SIZE_MAX: never */
+	uint32_t busy; /* a round is under way */
+};
+
 struct heap {
 	/* What an allocation or a free reads; written once, but `map_slices`
 	 * which only grows. */
@@ -410,6 +418,7 @@ struct heap {
 	uint32_t epoch; /* advanced by sweeps alone; begins with 1 */
 	uint32_t request; /* of reclaims */
 	struct sweeping sweeping;
+	struct pacing pacing;
 	uintptr_t window_base, window_end; /* end 0: not known yet */
 	uintptr_t given_tables;            /* handed in, or 0 */
 	size_t given_tables_size;

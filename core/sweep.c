@@ -74,9 +74,7 @@ static bool page_skips(struct sweep *sweep, struct page *page)
 	return true;
 }
 
-/* Makes holes in a page that the caller owns; adds them to the batch, or hands
- * them over if there is none. */
-static void page_purge(struct sweep *sweep, struct page *page)
+void fl_sweep_purge(struct sweep *sweep, struct page *page)
 {
 	struct heap *heap = sweep->op->heap;
 
@@ -116,7 +114,7 @@ static void page_sweep(
 	}
 	if (!heap_is(heap, FALLOW_CLASS_WINDOW) || page_skips(sweep, page))
 		return;
-	page_purge(sweep, page);
+	fl_sweep_purge(sweep, page);
 	fl_local_settle(heap, local, page);
 }
 
@@ -275,7 +273,7 @@ static bool abandoned_step(struct sweep *sweep, unsigned class)
 		sweep->later = true;
 	else if (heap_is(heap, FALLOW_CLASS_WINDOW) &&
 		!page_empty(heap, page) && !page_skips(sweep, page))
-		page_purge(sweep, page);
+		fl_sweep_purge(sweep, page);
 	fl_class_abandoned_back(heap, page);
 	return true;
 }

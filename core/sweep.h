@@ -42,6 +42,10 @@ void fl_sweep_all(struct sweep *sweep, size_t *at);
  * used since it was last walked: it is PAGE_DUE. */
 void fl_sweep_look(struct heap *heap, struct local *local, struct page *page);
 
+/* Makes holes in a page that the caller owns, and adds them to the batch, which
+ * has room. */
+void fl_sweep_purge(struct sweep *sweep, struct page *page);
+
 /* Gives back what has been collected. */
 void fl_sweep_give(struct sweep *sweep);
 

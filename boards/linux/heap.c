@@ -198,6 +198,7 @@ static enum fallow_status heap_make(void)
 			? FALLOW_FLOOR_NONE
 			: (size_t)board_settings.floor_bytes,
 		.floor_epochs = (uint32_t)board_settings.floor_epochs,
+		.pace_from_bytes = (size_t)board_settings.pace_from_bytes,
 	};
 	enum fallow_status status;
 

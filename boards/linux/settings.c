@@ -37,6 +37,9 @@
  * and comes back costs a page fault, about a microsecond, and programs pause
  * for some tenths of a second all the time. */
 #define EPOCH_MS_STANDARD 250
+/* What a smaller program has free it soon uses again, each page fault for a few
+ * KiB: there is less to win than to lose. */
+#define PACE_FROM_STANDARD ((uint64_t)8 << 20)
 
 enum kind { NUMBER, WORDS, PATH, HELP };
 
@@ -61,6 +64,9 @@ static const struct setting settings_all[] = {
 	{ "EPOCH_MS", NUMBER, FIELD(epoch_ms), 1, 3600000,
 		EPOCH_MS_STANDARD, { 0 },
 		"the least time between two sweeps, milliseconds" },
+	{ "PACE_FROM_BYTES", NUMBER, FIELD(pace_from_bytes), 0,
+		(uint64_t)1 << 46, PACE_FROM_STANDARD, { 0 },
+		"from this size on idle memory goes before it grows; 0: never" },
 	{ "SWEEPER", NUMBER, FIELD(sweeper), 0, 1, 1, { 0 },
 		"1: a thread gives memory back; 0: malloc_trim() does" },
 	{ "LARGE", WORDS, FIELD(large), 0, 2, BOARD_LARGE_ADAPTIVE,

@@ -17,6 +17,7 @@ struct board_settings {
 	uint64_t floor_bytes;
 	uint64_t floor_epochs;
 	uint64_t epoch_ms;
+	uint64_t pace_from_bytes;
 	uint64_t sweeper; /* 0 or 1 */
 	uint64_t large;   /* enum board_large */
 	uint64_t misuse;  /* enum board_misuse */

@@ -70,7 +70,6 @@ static struct model *model_begin(uint64_t seed)
 	model->heap->provider.provider_class = FALLOW_CLASS_WINDOW;
 	model->heap->chunks = model->pointers;
 	model->heap->chunk_count = model->heap->chunk_limit = CHUNKS;
-	model->heap->epoch = 7;
 	for (unsigned i = 0; i < CHUNKS; i++) {
 		model->chunks[i].base = BASE + i * CHUNK_BYTES;
 		if (i != CLOSED)
@@ -190,12 +189,16 @@ static void model_take(struct model *model, size_t slice, size_t n)
 	for (; n > 0; n--, slice++) {
 		model->state[slice] = TAKEN;
 		model->warm[slice] = false;
-		CHECK_EQUAL(model->chunks[slice / CHUNK_SLICES].epoch, 7);
+		CHECK_EQUAL(model->chunks[slice / CHUNK_SLICES].idle >>
+				slice % CHUNK_SLICES & 1, 0);
 		/* Its user populates some of it. */
 		if (below(model, 2))
 			*populated_of(model, slice) |=
 				(uint16_t)(1u << below(model, SLICE_GRANULES));
 	}
+	/* Those that are left from now on are idle. */
+	for (unsigned i = 0; i < CHUNKS; i++)
+		model->chunks[i].idle = model->chunks[i].free;
 }
 
 /* Notes what a take returned; `expected`: whether there had to be a run. */

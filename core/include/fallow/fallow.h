@@ -77,8 +77,8 @@ enum fallow_misuse_kind {
 	FALLOW_MISUSE_FOREIGN,
 	/* The address is inside a block, not at its begin. */
 	FALLOW_MISUSE_INTERIOR,
-	/* The address is in a page, where no block has been given out yet or
-	 * where none fits any more. */
+	/* The address is in a page, where no block has been given out yet, or
+	 * none any more since its memory was given back, or where none fits. */
 	FALLOW_MISUSE_UNFORMED,
 	/* A sized free whose size cannot be that of the block; an arena's free
 	 * or reallocation whose size is not. */
@@ -215,6 +215,17 @@ struct fallow_config {
 	 */
 	bool (*attach)(void *ctx);
 	void *attach_ctx;
+	/*
+	 * Class window: from so many committed bytes on the heap does not pass
+	 * what it has held before without a look at what it could do without.
+	 * An allocation that may wait then gives back what its context has left
+	 * idle: free slices, and what is free in its pages, that were not used
+	 * since the last such look.  Peaks are lower, where one size has left
+	 * what another cannot use; that memory is committed anew when it is
+	 * wanted again.  0: never.  4 to 64 MiB suit; below, the memory is soon
+	 * wanted again as a rule.
+	 */
+	size_t pace_from_bytes;
 };
 
 #define FALLOW_EPOCH_TICKS ((uint64_t)100000000)

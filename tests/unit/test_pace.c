@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rounds before a heap grows past its mark: what one size has left is not kept
+ * while another grows; a heap that has nothing idle is left alone; one that wants
+ * back what it gave stops giving; and calls that must not give, do not.
+ */
+#include "swept.h"
+
+/* A heap without a floor that makes rounds from so many bytes on. */
+static struct rig *pace_begin(size_t window, size_t from)
+{
+	struct rig *rig = rig_prepare(FALLOW_CLASS_WINDOW, window, 2);
+
+	rig->config.floor_bytes = FALLOW_FLOOR_NONE;
+	rig->config.pace_from_bytes = from;
+	CHECK_EQUAL(rig_init(rig), FALLOW_OK);
+	return rig;
+}
+
+static size_t peak(struct rig *rig)
+{
+	struct fallow_snapshot now = { .size = sizeof(now) };
+
+	fallow_snapshot(&rig->heap, &now);
+	return now.committed_peak;
+}
+
+/* Adds blocks of a size until they are so many bytes. */
+static void fill(struct crowd *crowd, size_t size, size_t bytes)
+{
+	for (size_t i = 0; i < bytes / size && test_failures() == 0; i++)
+		crowd_add(crowd, size);
+}
+
+/* Frees all but every n-th of the blocks from `first` on. */
+static void thin(struct crowd *crowd, size_t first, size_t n)
+{
+	for (size_t i = crowd->count; i-- > first;)
+		if ((i - first) % n != 0)
+			crowd_free(crowd, i);
+}
+
+/* Blocks of one size, of which one in so many is left, and then of another. */
+struct turn {
+	size_t window, first, keep, second;
+};
+
+/* The peak of such a heap. */
+static size_t followed_peak(const struct turn *turn, size_t from)
+{
+	struct rig *rig = pace_begin(turn->window, from);
+	struct crowd crowd = crowd_begin(rig, 20000);
+	size_t most;
+
+	fill(&crowd, turn->first, 8 * MIB);
+	thin(&crowd, 0, turn->keep);
+	fill(&crowd, turn->second, 7 * MIB);
+	most = peak(rig);
+	white_check(rig);
+	crowd_end(&crowd);
+	return most;
+}
+
+static void followed(struct turn turn)
+{
+	size_t with = followed_peak(&turn, 4 * MIB);
+	size_t without = followed_peak(&turn, 0);
+
+	CHECK(without >= 14 * MIB);
+	/* What was there, and two steps: after one it is idle. */
+	CHECK(with <= 11 * MIB);
+	if (test_failures() > 0)
+		test_printf("\n    %zu then %zu: peak %zu KiB, without %zu",
+			turn.first, turn.second, with / KIB, without / KIB);
+}
+
+/* Holes in small pages, for pages of other sizes. */
+static void test_pace_small(void)
+{
+	followed((struct turn){ WIDE, 1024, 32, 4096 });
+	followed((struct turn){ WIDE, 4096, 12, 1024 });
+}
+
+/* Holes in medium pages. */
+static void test_pace_medium(void)
+{
+	followed((struct turn){ WIDE, 12 * KIB, 7, 4096 });
+}
+
+/* Free slices, too few in a row for what follows; and a context that takes the
+ * slow path as seldom as here makes no round before it has done so often. */
+static void test_pace_slices(void)
+{
+	for (unsigned often = 0; often < 2; often++) {
+		struct rig *rig = pace_begin(WIDE, 4 * MIB);
+		struct local *local = white_heap(rig)->locals[0];
+		struct crowd crowd = crowd_begin(rig, 1000);
+
+		fill(&crowd, 100 * KIB, 8 * MIB);
+		thin(&crowd, 0, 4);
+		for (unsigned i = 0; i < 12; i++) {
+			if (often)
+				local->paced = 0 - (uint64_t)1000;
+			crowd_add(&crowd, 500 * KIB);
+			/* In the first they are not idle yet. */
+			if (i == 0)
+				CHECK_EQUAL(rig->sim.made[SIM_DECOMMIT], 0);
+		}
+		if (often)
+			CHECK(peak(rig) <= 11 * MIB);
+		else
+			CHECK_EQUAL(rig->sim.made[SIM_DECOMMIT], 0);
+		crowd_end(&crowd);
+	}
+}
+
+/* Where addresses are few. */
+static void test_pace_lean(void)
+{
+	followed((struct turn){ 64 * MIB, 1024, 32, 4096 });
+}
+
+/* A heap whose memory is all in use makes few rounds, and gives nothing. */
+static void test_pace_rests(void)
+{
+	struct rig *rig = pace_begin(WIDE, MIB);
+	struct crowd crowd = crowd_begin(rig, 40000);
+	uint32_t sweeps = white_heap(rig)->sweeps;
+
+	fill(&crowd, 1024, 32 * MIB);
+	CHECK(white_heap(rig)->sweeps > sweeps);
+	/* Each of a MiB to 16, of a sixteenth from there to 32. */
+	CHECK(white_heap(rig)->sweeps - sweeps <= 15 + 12);
+	CHECK(rig->sim.made[SIM_DECOMMIT] <= 2);
+	crowd_end(&crowd);
+}
+
+/* Two sizes by turns, so that each wants back what the other grew by: of what is
+ * given half is added to the mark, so that this comes to an end. */
+static void test_pace_creeps(void)
+{
+	struct rig *rig = pace_begin(WIDE, 2 * MIB);
+	struct heap *heap = white_heap(rig);
+	struct crowd crowd = crowd_begin(rig, 10000);
+	uint64_t given = 0, before = 0;
+
+	for (unsigned i = 0; i < 40; i++) {
+		size_t at = heap->pacing.at;
+
+		before = given;
+		fill(&crowd, i % 2 == 0 ? 1024 : 4096, 4 * MIB);
+		thin(&crowd, 0, 64);
+		given = heap->counters.decommitted_total;
+		CHECK(given - before <= 2 * (heap->pacing.at - at));
+	}
+	CHECK(given > MIB);
+	CHECK_EQUAL(given, before);
+	crowd_end(&crowd);
+}
+
+/* A call that says so gives nothing back, whatever it then has to commit. */
+static void test_pace_noreclaim(void)
+{
+	struct rig *rig = pace_begin(WIDE, MIB);
+	struct crowd crowd = crowd_begin(rig, 10000);
+	static const unsigned flags[] = { FALLOW_NORECLAIM, FALLOW_NOWAIT };
+	void *list = NULL;
+
+	fill(&crowd, 1024, 4 * MIB);
+	thin(&crowd, 0, 32);
+	for (unsigned i = 0; i < 2000; i++) {
+		void **block = fallow_alloc_flags(
+			&rig->heap, 4096, flags[i % 2]);
+
+		/* NOWAIT has what is there and no more. */
+		CHECK(block != NULL || i % 2 == 1);
+		if (block == NULL)
+			continue;
+		*block = list;
+		list = block;
+	}
+	CHECK_EQUAL(rig->sim.made[SIM_DECOMMIT], 0);
+	while (list != NULL) {
+		void *next = *(void **)list;
+
+		fallow_free(&rig->heap, list);
+		list = next;
+	}
+	crowd_end(&crowd);
+}
+
+/* What the provider refuses stays as it was. */
+static void test_pace_refused(void)
+{
+	struct rig *rig = pace_begin(WIDE, MIB);
+	struct crowd crowd = crowd_begin(rig, 10000);
+
+	rig->sim.refuse_range_rate = 100;
+	for (unsigned i = 0; i < 12; i++) {
+		fill(&crowd, i % 3 == 0 ? 1024 : i % 3 == 1 ? 4096 : 80 * KIB,
+			3 * MIB);
+		thin(&crowd, crowd.count / 2, 16);
+		white_check(rig);
+	}
+	CHECK(rig->sim.refused_ranges > 0);
+	CHECK(rig->sim.made[SIM_DECOMMIT] > 0);
+	rig->sim.refuse_range_rate = 0;
+	crowd_end(&crowd);
+}
+
+/* One that has not been asked for makes none. */
+static void test_pace_off(void)
+{
+	struct rig *rig = pace_begin(WIDE, 0);
+	struct crowd crowd = crowd_begin(rig, 10000);
+
+	fill(&crowd, 1024, 4 * MIB);
+	thin(&crowd, 0, 32);
+	fill(&crowd, 4096, 8 * MIB);
+	CHECK_EQUAL(rig->sim.made[SIM_DECOMMIT], 0);
+	crowd_end(&crowd);
+}
+
+const struct test tests[] = {
+	{ "pace_small", test_pace_small },
+	{ "pace_medium", test_pace_medium },
+	{ "pace_slices", test_pace_slices },
+	{ "pace_lean", test_pace_lean },
+	{ "pace_rests", test_pace_rests },
+	{ "pace_creeps", test_pace_creeps },
+	{ "pace_noreclaim", test_pace_noreclaim },
+	{ "pace_refused", test_pace_refused },
+	{ "pace_off", test_pace_off },
+	{ NULL, NULL },
+};
