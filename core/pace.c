@@ -262,5 +262,6 @@ void fl_pace(struct op *op)
 	mark_move(heap, sweep.bytes);
 	/* What was looked at looks to this epoch's sweep as if it had seen it. */
 	heap_changed(heap);
+	/* Pairs with the acquire in round_begin(): the next sees this mark. */
 	fl_store_release(&heap->pacing.busy, 0);
 }
