@@ -247,7 +247,6 @@ static bool all_make(void)
 	}
 	board_barrier_begin();
 	board_fork_begin();
-	board_report_begin();
 	return true;
 }
 

@@ -109,7 +109,6 @@ void board_delete(void *p) __attribute__((nothrow));
 void board_fork_begin(void);
 
 /* report.c: figures at the end, and malloc_stats(). */
-void board_report_begin(void);
 void board_report_print(int fd);
 void board_misuse(void *ctx, const struct fallow_misuse *report);
 

@@ -31,6 +31,8 @@
 
 #define PREFIX "FALLOW_"
 #define NAME_MAX_BYTES 32
+/* What is repeated of a value that is refused. */
+#define VALUE_MAX_BYTES 64
 /* The whole of an early environment that is looked at. */
 #define EARLY_BYTES 65536
 /* Two epochs without use is when memory goes: half a second.  A page that goes
@@ -79,7 +81,7 @@ static const struct setting settings_all[] = {
 		{ "report", "quiet", "stop" },
 		"what a double free or a foreign pointer does" },
 	{ "REPORT", NUMBER, FIELD(report), 0, 1, 0, { 0 },
-		"1: figures on stderr when the program ends" },
+		"1: figures on stderr when the program exits, if it is open then" },
 	{ "REPORT_FILE", PATH, FIELD(report_file), 0, 0, 0, { 0 },
 		"append them to this file instead" },
 	{ "HELP", HELP, 0, 0, 0, 0, { 0 }, "1: print this list" },
@@ -141,6 +143,12 @@ static void help_print(void)
 	board_text_end(&text);
 }
 
+/* A letter without its case. */
+static char folded(char c)
+{
+	return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
 /* How many letters must change to make one name the other, if it is few: the
  * classic table, a row at a time. */
 static unsigned distance(const char *a, const char *b)
@@ -158,7 +166,8 @@ static unsigned distance(const char *a, const char *b)
 
 		row[0] = (unsigned)i;
 		for (j = 1; j <= m; j++) {
-			unsigned change = corner + (a[i - 1] != b[j - 1]);
+			unsigned change = corner +
+				(folded(a[i - 1]) != folded(b[j - 1]));
 
 			corner = row[j];
 			if (row[j] + 1 < change)
@@ -171,35 +180,50 @@ static unsigned distance(const char *a, const char *b)
 	return row[m];
 }
 
-/* Says that there is no such setting, and which may have been meant. */
-static void unknown_print(const char *name)
+/* Finds the setting that was meant: one that begins so, or else the nearest of
+ * which at least half is right; NULL if there is none. */
+static const struct setting *nearest_find(const char *name)
 {
-	const struct setting *nearest = &settings_all[0];
+	const struct setting *nearest = NULL;
+	size_t length = strlen(name);
 	unsigned least = UINT32_MAX;
-	struct board_text text;
 	size_t i;
 
 	for (i = 0; i < SETTINGS; i++) {
 		unsigned d = distance(name, settings_all[i].name);
 
-		if (d < least) {
+		if (length > 0 && strncmp(name, settings_all[i].name,
+					  length) == 0)
+			return &settings_all[i];
+		if (d < least && d <= length / 2) {
 			least = d;
 			nearest = &settings_all[i];
 		}
 	}
+	return nearest;
+}
+
+/* Says that there is no such setting, and which may have been meant. */
+static void unknown_print(const char *name)
+{
+	const struct setting *nearest = nearest_find(name);
+	struct board_text text;
+
 	board_text_begin(&text);
 	board_text_put(&text, "there is no setting " PREFIX);
-	board_text_put(&text, name);
-	board_text_put(&text, least <= 4 ? "; did you mean " PREFIX : "; ");
-	if (least <= 4) {
+	board_text_quote(&text, name, NAME_MAX_BYTES);
+	if (nearest != NULL) {
+		board_text_put(&text, "; did you mean " PREFIX);
 		board_text_put(&text, nearest->name);
-		board_text_put(&text, "?");
+		board_text_put(&text, "? ");
+	} else {
+		board_text_put(&text, "; ");
 	}
-	board_text_put(&text, " " PREFIX "HELP=1 prints the list\n");
+	board_text_put(&text, PREFIX "HELP=1 prints the list\n");
 	board_text_end(&text);
 }
 
-/* Says that a value is refused, why, and what would not be. */
+/* Says that a value is refused, why, what would not be, and what holds. */
 static void refused_print(
 	const struct setting *setting, const char *value, const char *why)
 {
@@ -209,10 +233,10 @@ static void refused_print(
 	board_text_put(&text, PREFIX);
 	board_text_put(&text, setting->name);
 	board_text_put(&text, "=");
-	board_text_put(&text, value);
+	board_text_quote(&text, value, VALUE_MAX_BYTES);
 	board_text_put(&text, " is refused: ");
 	board_text_put(&text, why);
-	board_text_put(&text, ", it is ");
+	board_text_put(&text, "; accepted: ");
 	range_put(&text, setting);
 	standard_put(&text, setting);
 	board_text_put(&text, "\n");
@@ -231,10 +255,8 @@ static const char *number_read(
 			__builtin_add_overflow(
 				*number, (uint64_t)(*at - '0'), number))
 			return "it is out of range";
-	if (at == value)
-		return "it is no number";
-	if (*at != '\0')
-		return "it is a number without a suffix";
+	if (at == value || *at != '\0')
+		return "a number is digits alone, with no sign or suffix";
 	if (*number < setting->least || *number > setting->most)
 		return "it is out of range";
 	return NULL;
@@ -319,6 +341,18 @@ static void early_take(struct board_settings *settings)
 	close(fd);
 	for (at = early; at < early + used; at += strlen(at) + 1)
 		entry_take(settings, at);
+}
+
+bool board_settings_given(void)
+{
+	char **entry;
+
+	if (getauxval(AT_SECURE) != 0)
+		return false;
+	for (entry = environ; entry != NULL && *entry != NULL; entry++)
+		if (strncmp(*entry, PREFIX, strlen(PREFIX)) == 0)
+			return true;
+	return false;
 }
 
 void board_settings_read(struct board_settings *settings)

@@ -25,6 +25,9 @@ struct board_settings {
 	const char *report_file; /* or NULL */
 };
 
+/* Whether there is anything in the environment to be read or complained of. */
+bool board_settings_given(void);
+
 /* Reads the environment; what is wrong in it is said on stderr and left out.
  * Needs no memory. */
 void board_settings_read(struct board_settings *settings);

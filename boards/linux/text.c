@@ -34,6 +34,26 @@ void board_text_put(struct board_text *text, const char *words)
 		board_text_char(text, *words++);
 }
 
+void board_text_quote(struct board_text *text, const char *words, size_t most)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t i;
+
+	for (i = 0; words[i] != '\0' && i < most; i++) {
+		unsigned char c = (unsigned char)words[i];
+
+		if (c >= ' ' && c <= '~') {
+			board_text_char(text, (char)c);
+			continue;
+		}
+		board_text_put(text, "\\x");
+		board_text_char(text, digits[c >> 4]);
+		board_text_char(text, digits[c & 15]);
+	}
+	if (words[i] != '\0')
+		board_text_put(text, "...");
+}
+
 /* Appends a number in a base of at most 16. */
 static void number_put(struct board_text *text, uint64_t number, unsigned base)
 {

@@ -24,6 +24,9 @@ void board_text_put(struct board_text *text, const char *words);
 void board_text_char(void *text, char c);
 void board_text_number(struct board_text *text, uint64_t number);
 void board_text_hex(struct board_text *text, uint64_t number);
+/* Appends what others wrote: so many of its bytes at most, with those that a
+ * terminal would not print in hexadecimal. */
+void board_text_quote(struct board_text *text, const char *words, size_t most);
 /* Writes what is there; errno is as before. */
 void board_text_end(struct board_text *text);
 

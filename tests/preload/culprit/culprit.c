@@ -43,7 +43,8 @@ static void *opaque(void *p)
 	return p;
 }
 
-/* The first call of all is a free, of what is no block of anybody's. */
+/* The first call of all is a free, of what is no block of anybody's, before any
+ * library's constructors. */
 static void early(void)
 {
 	static char nothing[64];
@@ -57,6 +58,15 @@ static void early(void)
 	if (malloc_usable_size(NULL) != 0)
 		puts("there is room in nothing");
 }
+
+static void before_all(int argc, char **argv)
+{
+	if (argc > 1 && strcmp(argv[1], "early") == 0)
+		early();
+}
+
+__attribute__((section(".preinit_array"), used)) static void (
+		*const begin)(int, char **) = before_all;
 
 static void *canceller(void *arg)
 {
@@ -398,8 +408,6 @@ int main(int argc, char **argv)
 		large();
 	else if (strcmp(what, "answers") == 0)
 		answers();
-	else if (strcmp(what, "early") == 0)
-		early();
 	else if (strcmp(what, "cancelled") == 0)
 		cancelled();
 	else if (strcmp(what, "forks") == 0)
@@ -410,11 +418,16 @@ int main(int argc, char **argv)
 		keeps();
 	else if (strcmp(what, "nothing") == 0)
 		free(opaque(malloc(1000)));
+	else if (strcmp(what, "still") == 0)
+		/* Not even a buffer of stdio's. */
+		return write(STDOUT_FILENO, "went on\n", 8) != 8;
+	else if (strcmp(what, "moves") == 0 && chdir("/") != 0)
+		return 1;
 	else if (strcmp(what, "secure") == 0 && getauxval(AT_SECURE) == 0)
 		return NOT_HERE;
 	else if (strcmp(what, "secure") == 0)
 		free(opaque(malloc(1000)));
-	else
+	else if (strcmp(what, "early") != 0 && strcmp(what, "moves") != 0)
 		return 2;
 	puts("went on");
 	return 0;
