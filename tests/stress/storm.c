@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "heap.h"
 #include "sim_rig.h"
 #include "storm.h"
 #include "test.h"
@@ -41,6 +42,9 @@ extern _Thread_local unsigned fallow_host_context
 #define ROUND_MILLISECONDS 1000
 #define ENOUGH_MILLISECONDS 8000
 
+/* What a heap with a window holds before it makes rounds as it grows. */
+#define PACE_BYTES ((size_t)256 << 10)
+
 /* Of the emergency pool. */
 #define RESERVE_BYTES ((size_t)256 << 10)
 
@@ -59,6 +63,8 @@ struct thread {
 static struct storm storm;
 static struct rig *rig;
 static size_t budget;
+/* How often the mark of core/pace.c was found moved, by a round. */
+static unsigned paced;
 static struct thread threads[STORM_WORKERS_MAX];
 static void (*thread_work)(void *arg, unsigned worker);
 static void *thread_arg;
@@ -228,10 +234,26 @@ static void host_after(unsigned worker, bool handler)
 	sim_nowait = false;
 }
 
+/* Rounds begin anew, unless one is under way: the mark would soon be above all
+ * that a storm ever holds.  As one that makes a round. */
+static void pace_anew(void)
+{
+	struct pacing *pacing = &heap_of(&rig->heap)->pacing;
+	uint32_t idle = 0;
+
+	if (rig->sim.provider.provider_class != FALLOW_CLASS_WINDOW ||
+		!fl_cas_acquire(&pacing->busy, &idle, (uint32_t)1))
+		return;
+	paced += pacing->at != PACE_BYTES;
+	fl_store_relaxed(&pacing->at, PACE_BYTES);
+	fl_store_release(&pacing->busy, 0);
+}
+
 /* Others take up to half of the memory; some ranges are not taken back. */
 static void host_squeeze(unsigned worker, uint64_t random)
 {
 	(void)worker;
+	pace_anew();
 	must(pthread_mutex_lock(&rig->sim.lock), "lock");
 	rig->sim.budget = budget - random % (budget / 2);
 	rig->sim.refuse_range_rate = (random >> 32) % 16;
@@ -308,12 +330,14 @@ static void storm_threads(
 	};
 
 	host.workers = n;
+	paced = 0;
 	rig = rig_prepare(provider_class, 256 * MIB, 2 * n);
 	rig->config.misuse = storm_misuse;
 	rig->config.misuse_ctx = &storm;
 	rig->config.pressure = storm_pressure;
 	rig->config.pressure_ctx = &storm;
 	rig->config.reserve_bytes = RESERVE_BYTES;
+	rig->config.pace_from_bytes = PACE_BYTES;
 	rig->sim.dirty_rate = 32;
 	budget = (4 + 4 * (size_t)n) * MIB;
 	rig->sim.budget = budget;
@@ -329,8 +353,10 @@ static void storm_threads(
 	CHECK(storm.counts.sweeps > 0);
 	CHECK(storm.counts.reclaims > 0);
 	CHECK(storm.counts.parks > 0);
-	if (provider_class == FALLOW_CLASS_WINDOW)
+	if (provider_class == FALLOW_CLASS_WINDOW) {
 		CHECK(storm.counts.holed > 0);
+		CHECK(paced > 0);
+	}
 	rig_end_now(rig, true);
 }
 
