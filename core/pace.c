@@ -157,6 +157,19 @@ static void pages_pace(struct sweep *sweep)
 	fl_sweep_give(sweep);
 }
 
+/* Claims the idle slices of a chunk, and when that was all, notes which are free
+ * now; returns whether it was.  What there was no room for comes next, and what
+ * the provider refuses of the rest is not idle then, or it would come again. */
+static bool chunk_step(struct sweep *sweep, struct chunk *chunk)
+{
+	struct heap *heap = sweep->op->heap;
+	uint32_t left = fl_batch_claim(heap, &sweep->batch, chunk,
+		fl_chunk_claimable(heap, chunk) & chunk->idle);
+
+	chunk->idle = left != 0 ? left : chunk->warm;
+	return left == 0;
+}
+
 /* Claims the idle slices of chunks from *number on, until there is no room, and
  * notes which are free now; moves *number behind what was looked at.  Returns
  * whether there is more. */
@@ -167,21 +180,14 @@ static bool slices_step(struct sweep *sweep, size_t *number)
 	size_t end = *number + STEP_CHUNKS;
 	bool more;
 
-	while (*number < end && *number < heap->chunk_count) {
+	while (*number < end && *number < heap->chunk_count &&
+		batch_has_room(&sweep->batch, SLICE_RANGES)) {
 		struct chunk *chunk = heap->chunks[*number];
-		uint32_t left = 0;
 
 		fl_watch_steps(1);
-		if (chunk != NULL) {
-			left = fl_batch_claim(heap, &sweep->batch, chunk,
-				fl_chunk_claimable(heap, chunk) & chunk->idle);
-			chunk->idle = chunk->warm;
-		}
-		if (left != 0)
+		if (chunk != NULL && !chunk_step(sweep, chunk))
 			break;
 		++*number;
-		if (!batch_has_room(&sweep->batch, SLICE_RANGES))
-			break;
 	}
 	more = *number < heap->chunk_count;
 	lock_leave(&heap->lock, state);

@@ -4,6 +4,7 @@
  * while another grows; a heap that has nothing idle is left alone; one that wants
  * back what it gave stops giving; and calls that must not give, do not.
  */
+#include "pace.h"
 #include "swept.h"
 
 /* A heap without a floor that makes rounds from so many bytes on. */
@@ -208,6 +209,69 @@ static void test_pace_refused(void)
 	crowd_end(&crowd);
 }
 
+/* A round of context 0's, whatever its last was. */
+static void round_make(struct rig *rig)
+{
+	struct op op = white_op(rig, 0);
+
+	op.local->paced = op.local->counters.slow_paths - 1000;
+	fl_pace(&op);
+	op_drop(&op);
+}
+
+/* One that goes on for ever fails. */
+static void round_watch(struct sim *sim, enum sim_call call)
+{
+	if (call == SIM_DECOMMIT && sim->made[call] > 100)
+		sim->refuse_range_rate = 0;
+}
+
+/* Free slices in pieces, of which a batch has no room for those of a chunk: they
+ * go in several, each once even if it is refused, and beside them none that has
+ * been free for less than a round. */
+static void pieces(unsigned refuse_rate)
+{
+	struct rig *rig = pace_begin(WIDE, MIB);
+	struct heap *heap = white_heap(rig);
+	struct crowd crowd = crowd_begin(rig, 2000);
+	size_t idle, all;
+
+	fill(&crowd, 4096, 4 * MIB);
+	thin(&crowd, 0, 2);
+	(void)fallow_collect(&rig->heap);
+	rig->sim.made[SIM_DECOMMIT] = 0;
+	while (crowd.count > 128)
+		crowd_free(&crowd, crowd.count - 1);
+	/* They were used; they were not, and are slices; these are seen. */
+	round_make(rig);
+	round_make(rig);
+	CHECK_EQUAL(rig->sim.made[SIM_DECOMMIT], 0);
+	idle = heap->warm_slices;
+	while (crowd.count > 0)
+		crowd_free(&crowd, crowd.count - 1);
+	fallow_offline(&rig->heap);
+	all = heap->warm_slices;
+	CHECK(idle >= 40 && all >= idle + 8);
+	rig->sim.refuse_range_rate = refuse_rate;
+	rig->sim.during = round_watch;
+	round_make(rig);
+	/* Two slices a call. */
+	CHECK(rig->sim.made[SIM_DECOMMIT] <= idle / 2 + 2);
+	CHECK_EQUAL(heap->warm_slices, refuse_rate == 0 ? all - idle : all);
+	rig->sim.refuse_range_rate = 0;
+	/* What was refused is free again since. */
+	round_make(rig);
+	round_make(rig);
+	CHECK_EQUAL(heap->warm_slices, 0);
+	crowd_end(&crowd);
+}
+
+static void test_pace_pieces(void)
+{
+	pieces(0);
+	pieces(256);
+}
+
 /* One that has not been asked for makes none. */
 static void test_pace_off(void)
 {
@@ -230,6 +294,7 @@ const struct test tests[] = {
 	{ "pace_creeps", test_pace_creeps },
 	{ "pace_noreclaim", test_pace_noreclaim },
 	{ "pace_refused", test_pace_refused },
+	{ "pace_pieces", test_pace_pieces },
 	{ "pace_off", test_pace_off },
 	{ NULL, NULL },
 };
