@@ -195,14 +195,20 @@ static uint64_t peak_bytes(void)
 		proc_bytes("/proc/self/status", files) - own;
 }
 
-/* What is resident now. */
-static uint64_t settled_bytes(void)
+uint64_t bench_resident(void)
 {
 	static const char *const held[] = { "\nAnonymous:", NULL };
 	static const char *const lazy[] = { "\nLazyFree:", NULL };
 
 	return proc_bytes("/proc/self/smaps_rollup", held) -
 		proc_bytes("/proc/self/smaps_rollup", lazy) - own;
+}
+
+uint64_t bench_huge(void)
+{
+	static const char *const huge[] = { "\nAnonHugePages:", NULL };
+
+	return proc_bytes("/proc/self/smaps_rollup", huge);
 }
 
 /* Idles; allocators that have no thread of their own get to see that it is
@@ -252,7 +258,7 @@ int main(int argc, char **argv)
 	if (idle_ms > 0) {
 		idle(idle_ms);
 		printf(" settled=%llu",
-			(unsigned long long)settled_bytes());
+			(unsigned long long)bench_resident());
 	}
 	printf("\n");
 	return 0;

@@ -62,6 +62,13 @@ void bench_note(const char *name, uint64_t number);
 /* Minor faults of this process so far. */
 uint64_t bench_faults(void);
 
+/* Bytes that are resident now, without the program's own tables and what an
+ * allocator gave up with MADV_FREE. */
+uint64_t bench_resident(void);
+
+/* Bytes of this process that are in huge pages, by the kernel. */
+uint64_t bench_huge(void);
+
 /* `percent` of n, at least 1. */
 static inline uint64_t bench_part(uint64_t n, unsigned percent)
 {

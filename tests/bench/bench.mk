@@ -5,6 +5,7 @@
 #   tests/bench/NAME.c     a program of BENCH_NAMES, with bench.c for its main:
 #                          it knows nothing of fallow, and tests/bench/run puts
 #                          one allocator after the other under it (`make bench`)
+#   tests/bench/huge.c     one more, for `make bench-huge` alone
 #   tests/bench/cells.c    what a pair of malloc() and free() costs, for
 #                          callgrind (`make bench-instructions`)
 #   tests/bench/guest_*.c  the same as images (`make bench-guest`)
@@ -17,7 +18,7 @@ BENCH_NAMES := larson handoff pingpong replace compiler graph growth large \
 BENCH_CFLAGS := -std=c11 -O2 -g -pthread $(WARNINGS) -iquote tests/support \
 	-fno-builtin-malloc -fno-builtin-calloc -fno-builtin-realloc \
 	-fno-builtin-free -MMD -MP
-BENCH_PROGRAMS := $(addprefix $(BENCH)/programs/,$(BENCH_NAMES))
+BENCH_PROGRAMS := $(addprefix $(BENCH)/programs/,$(BENCH_NAMES) huge)
 
 $(BENCH)/programs/%.o: tests/bench/%.c tests/bench/bench.mk | deps
 	@mkdir -p $(@D)
@@ -62,6 +63,17 @@ programs: $(BENCH_PROGRAMS) $(BENCH_OURS)
 .PHONY: bench-check
 bench-check: $(BENCH_PROGRAMS) $(BENCH_OURS) ## that the bench's runner works
 	@$(bench_check)
+
+# ------------------------------------------------------------- huge pages --
+
+huge_run = RUNS='$(1)' QUICK='$(2)' tests/bench/huge_run $(BENCH_OURS) \
+	$(BENCH)/programs/huge
+BENCH_JOBS += $(call job,check,huge bench,120,make bench-huge QUICK=1,s,, \
+	$(call huge_run,1,1))
+
+.PHONY: bench-huge
+bench-huge: $(BENCH)/programs/huge $(BENCH_OURS) ## a walk with huge pages, without, adaptive: RUNS=5 QUICK=1
+	@$(call huge_run,$(RUNS),$(QUICK))
 
 # ----------------------------------------------------------- instructions --
 
