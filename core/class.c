@@ -47,6 +47,21 @@ static void abandoned_remove(struct heap *heap, struct page *page)
 	page->place = PLACE_NONE;
 }
 
+/* Takes an abandoned page out of the list, in TRANSIT.  Under heap->lock. */
+static void abandoned_take(struct heap *heap, struct page *page)
+{
+	abandoned_remove(heap, page);
+	remote_change(page, REMOTE_TRANSIT);
+}
+
+/* Makes a page that was abandoned, and has been taken out, the context's. */
+static void abandoned_adopt(struct op *op, struct page *page)
+{
+	page_fold_cheap(page, op->local);
+	counter_add(&op->local->counters.adopted, 1);
+	fl_local_join(op->heap, op->local, page);
+}
+
 /* Blocks of an abandoned page that an adopter could have without a commit. */
 static uint32_t abandoned_free_count(const struct page *page)
 {
@@ -90,16 +105,12 @@ static bool class_adopt(struct op *op, unsigned class)
 	if (!op_lock_heap(op, &state))
 		return false;
 	page = abandoned_fullest(heap, class);
-	if (page != NULL) {
-		abandoned_remove(heap, page);
-		remote_change(page, REMOTE_TRANSIT);
-	}
+	if (page != NULL)
+		abandoned_take(heap, page);
 	lock_leave(&heap->lock, state);
 	if (page == NULL)
 		return false;
-	page_fold_cheap(page, op->local);
-	counter_add(&op->local->counters.adopted, 1);
-	fl_local_join(heap, op->local, page);
+	abandoned_adopt(op, page);
 	return true;
 }
 
@@ -378,15 +389,25 @@ static void page_abandon(
 		abandoned_enter(heap, page, page_free_count(page) == 0, true);
 }
 
-void fl_class_abandoned_free(
-	struct heap *heap, struct page *page, uint32_t count, bool worth)
+/*
+ * Whether a context that frees into an abandoned page of the class has use for
+ * the page: it queues no other of the class, so it soon goes on with these
+ * blocks, which are in its cache.  That bounds what one that frees and does not
+ * allocate keeps from others: a current page and a queued one a class.  In a lean
+ * heap, where slices are the memory, it is nobody's until somebody needs it.
+ */
+static bool abandoned_wanted(const struct op *op, unsigned class)
 {
-	if (count == fl_load_relaxed(&page->frozen) || worth)
-		fl_class_abandoned_look(heap, page, worth);
+	/* While it is parked the queue is whose turn it is. */
+	return !op->heap->lean &&
+		!heap_parked(op->heap, op->local->index) &&
+		op->local->queue[class] == NULL;
 }
 
-void fl_class_abandoned_look(
-	struct heap *heap, struct page *page, bool worth)
+/* What becomes of a page that may be abandoned.  `op`: it is the context's if it
+ * has a block in use and one to be had; NULL: it stays nobody's. */
+static void abandoned_look(
+	struct heap *heap, struct op *op, struct page *page, bool worth)
 {
 	struct fl_port_state state = lock_take(&heap->lock);
 	/* Pairs with remote_push(): with the last block come all others, whose
@@ -395,25 +416,48 @@ void fl_class_abandoned_look(
 	bool mine = false;
 
 	if (remote_state(word) == REMOTE_ABANDONED) {
+		bool fixed = fl_hole_pending(heap, page);
+
 		abandoned_freeze(heap, page);
-		mine = remote_count(page, word) == page->frozen &&
-			!fl_hole_pending(heap, page);
+		mine = remote_count(page, word) == page->frozen && !fixed;
+		/* Another may have used it up, and left it, since the free. */
+		if (fixed || abandoned_free_count(page) == 0)
+			op = NULL;
 		/* Else it stays where it is: a sweep has what it has seen at
 		 * the end. */
-		if (mine || worth)
+		if (mine || op != NULL) {
+			abandoned_take(heap, page);
+		} else if (worth) {
 			abandoned_remove(heap, page);
-		if (mine)
-			remote_change(page, REMOTE_TRANSIT);
-		else if (worth)
 			abandoned_insert(heap, page, false);
+		}
 		if (worth)
 			pass_moved(heap, &heap->abandoned_moved);
+	} else {
+		op = NULL;
 	}
 	lock_leave(&heap->lock, state);
-	if (!mine)
-		return;
-	page_used_set(page, page_used(page) - page->frozen);
-	fl_class_release(heap, page);
+	if (mine) {
+		page_used_set(page, page_used(page) - page->frozen);
+		fl_class_release(heap, page);
+	} else if (op != NULL) {
+		abandoned_adopt(op, page);
+	}
+}
+
+void fl_class_abandoned_free(struct op *op, struct page *page, unsigned class,
+	uint32_t count, bool worth)
+{
+	if (abandoned_wanted(op, class))
+		abandoned_look(op->heap, op, page, worth);
+	else if (count == fl_load_relaxed(&page->frozen) || worth)
+		abandoned_look(op->heap, NULL, page, worth);
+}
+
+void fl_class_abandoned_look(
+	struct heap *heap, struct page *page, bool worth)
+{
+	abandoned_look(heap, NULL, page, worth);
 }
 
 /* The first of the class that no sweep of this number has seen: those that have
@@ -452,8 +496,7 @@ struct page *fl_class_abandoned_next(struct heap *heap, unsigned class,
 		pass_take(&heap->abandoned_pass, &heap->abandoned_moved,
 			number);
 		page->seen = number;
-		abandoned_remove(heap, page);
-		remote_change(page, REMOTE_TRANSIT);
+		abandoned_take(heap, page);
 	}
 	lock_leave(&heap->lock, state);
 	return page;

@@ -33,14 +33,14 @@ bool fl_class_release_op(struct op *op, struct page *page);
  * ones are released.  It is parked afterwards.  Drops the context. */
 void fl_class_offline(struct op *op);
 
-/* After a free into an abandoned page, which made it `count` remote frees:
- * releases the page if that was its last block, and moves it up if it has
- * become `worth` adopting. */
-void fl_class_abandoned_free(
-	struct heap *heap, struct page *page, uint32_t count, bool worth);
+/* After a free into an abandoned page of the class, which made it `count` remote
+ * frees: releases the page if that was its last block; makes it the context's if
+ * that has use for it; else moves it up if it has become `worth` adopting. */
+void fl_class_abandoned_free(struct op *op, struct page *page, unsigned class,
+	uint32_t count, bool worth);
 
-/* The same, whenever something else about it has changed; does nothing if the
- * page is not abandoned any more. */
+/* The same, but for the context, whenever something else about it has changed;
+ * does nothing if the page is not abandoned any more. */
 void fl_class_abandoned_look(
 	struct heap *heap, struct page *page, bool worth);
 

@@ -5,8 +5,9 @@
  * One subtraction, one compare and one load find the record; its first line
  * says who owns the page.  The owner links the block into its list, or sets
  * its bit, and is done unless `used` has come down to `wake`.  Anybody else
- * puts it into the page's remote word.  Neither needs memory, calls anybody,
- * or waits, but for heap->lock when a span or the last block of a page goes.
+ * puts it into the page's remote word, and may make a page that is nobody's its
+ * own.  Neither needs memory, calls anybody, or waits, but for heap->lock when a
+ * span or the last block of a page goes, or a page changes hands.
  *
  * The checks are in the same order everywhere: is there a page, is it a
  * block's begin, was the block ever formed, is it free already.  They only
@@ -61,21 +62,22 @@ static inline bool bits_put(
 	return unlikely(fl_add_hot(&page->above, -1u) == 0);
 }
 
-/* What a free into a page that its owner does not look at by itself has to say.
- * The page may be gone: what follows looks at it under a lock. */
+/* What a free into a page that its owner does not look at by itself has to say:
+ * it is the `count`th of others', which may make it `worthy` of being told of.
+ * The page, of this class when it was freed, may be gone: what follows looks at
+ * it under a lock. */
 static __attribute__((noinline)) void remote_tell(struct op *op,
-	struct page *page, uint64_t word, uint32_t count, uint32_t worth,
-	bool parked)
+	struct page *page, unsigned class, enum remote_state state,
+	uint32_t count, bool worthy, bool parked)
 {
-	enum remote_state state = remote_state(word);
 	/* In TRANSIT: a sweep that has looked at it may be putting it back. */
 	bool asleep = parked || state == REMOTE_ABANDONED ||
 		state == REMOTE_TRANSIT;
 
-	if (state == REMOTE_FULL && count == worth)
+	if (state == REMOTE_FULL && worthy)
 		fl_local_notify(op->heap, page);
 	else if (state == REMOTE_ABANDONED)
-		fl_class_abandoned_free(op->heap, page, count, count == worth);
+		fl_class_abandoned_free(op, page, class, count, worthy);
 	if (asleep)
 		heap_changed(op->heap);
 	op_drop(op);
@@ -113,6 +115,7 @@ static __attribute__((noinline)) void remote_free(
 	/* Behind the push the page may be another's. */
 	size_t size = page->block_size;
 	uint32_t worth = page->worth;
+	unsigned class = page->class;
 	uint32_t count;
 	uint64_t word;
 	bool taken, parked;
@@ -140,7 +143,8 @@ static __attribute__((noinline)) void remote_free(
 		    (count != worth || remote_state(word) != REMOTE_FULL)))
 		op_drop(op);
 	else
-		remote_tell(op, page, word, count, worth, parked);
+		remote_tell(op, page, class, remote_state(word), count,
+			count == worth, parked);
 }
 
 /* A block of a medium page of this context. */

@@ -527,14 +527,32 @@ inline fl_class_release(page) {
 	lock_leave(heap_lock)
 }
 
-/* A free made it n remote frees; `worthy`: as many as are worth a look. */
-inline fl_class_abandoned_free(page, worthy) {
+/* Makes page p, which was abandoned and is in TRANSIT, the context's. */
+inline abandoned_adopt() {
+	page_fold_cheap(p);
+	fl_local_join(p)
+}
+
+/* Whether a free makes the page the context's: it may where none is queued. */
+#ifdef BROKEN_WANTED
+#define WANTED (queue[me] == 0)
+#else
+#define WANTED (queue[me] == 0 && !parked[me])
+#endif
+
+/* A free made it n remote frees; `worthy`: as many as are worth a look;
+ * `wanted`: by the context, which page p then joins. */
+inline fl_class_abandoned_free(page, worthy, wanted) {
 	point();
 	if
+	:: wanted -> j = 1
+	:: j = 0
+	fi;
+	if
 #ifdef BROKEN_FROZEN
-	:: !(worthy) -> skip
+	:: !j && !(worthy) -> skip
 #else
-	:: n != frozen[page] && !(worthy) -> skip
+	:: !j && n != frozen[page] && !(worthy) -> skip
 #endif
 	:: else ->
 		more = 0;
@@ -545,10 +563,16 @@ inline fl_class_abandoned_free(page, worthy) {
 		:: STATE(word) == ABANDONED ->
 			d_step {
 				list_remove(abandoned, page);
-				more = COUNT(word) == used[page]
+				more = COUNT(word) == used[page];
+#ifdef BROKEN_FULL_ADOPTED
+				j = j && !more
+#else
+				j = j && !more && (COUNT(word) > 0 ||
+					used[page] < formed[page])
+#endif
 			}
 			if
-			:: more -> point(); d_step {
+			:: more || j -> point(); d_step {
 				CHANGE(page, TRANSIT);
 				holder[page] = TRANSIT_OF(self)
 			}
@@ -556,7 +580,7 @@ inline fl_class_abandoned_free(page, worthy) {
 				list_insert(abandoned, page, ABANDONS)
 			}
 			fi
-		:: else
+		:: else -> j = 0
 		fi;
 		lock_leave(heap_lock);
 		word = 0;
@@ -575,6 +599,7 @@ inline fl_class_abandoned_free(page, worthy) {
 				more = 0
 			}
 			fl_class_release(page)
+		:: j -> j = 0; abandoned_adopt()
 		:: else
 		fi
 	fi
@@ -602,7 +627,7 @@ inline page_abandon(page) {
 		lock_leave(heap_lock);
 #ifndef BROKEN_UNSEEN
 		if
-		:: n > 0 -> fl_class_abandoned_free(page, true)
+		:: n > 0 -> fl_class_abandoned_free(page, true, false)
 		:: else
 		fi
 #endif
@@ -640,7 +665,7 @@ inline class_adopt() {
 		fi;
 		lock_leave(heap_lock);
 		if
-		:: ok -> page_fold_cheap(p); fl_local_join(p)
+		:: ok -> abandoned_adopt()
 		:: else
 		fi
 	fi
@@ -869,7 +894,8 @@ inline remote_free() {
 	n = COUNT(new);
 	if
 	:: STATE(new) == FULL && n == WORTH -> fl_local_notify(p)
-	:: STATE(new) == ABANDONED -> fl_class_abandoned_free(p, n == WORTH)
+	:: STATE(new) == ABANDONED ->
+		fl_class_abandoned_free(p, n == WORTH, WANTED)
 	:: else
 	fi;
 	new = 0

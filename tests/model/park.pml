@@ -8,11 +8,15 @@
  *     by itself, or while it is parked by the holder of its lock alone
  * Case: short -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=1 -DOPS=3: two contexts, two pages
  *     of a block each, three calls from each
+ * Case: short -DCONTEXTS=2 -DPAGES=1 -DBLOCKS=2 -DOPS=4: a page of two blocks,
+ *     four calls from each
  * Case: long -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=1 -DOPS=5: five calls from each
  * Broken: PARKED_FREE: the context's own free does not look whether it is
  *     parked | holder
  * Broken: PARK_UNSEEN: a collect does not look again under the lock | holder
  * Broken: UNPARK: the context comes back without its lock | holder
+ * Broken: WANTED -DCONTEXTS=2 -DPAGES=1 -DBLOCKS=2 -DOPS=4: a free of a parked
+ *     context's makes a page its own | holder
  */
 #include "pages.pml"
 

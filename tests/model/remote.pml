@@ -2,7 +2,8 @@
 /*
  * Modelled: the remote word, from a context's free of another's block to the
  *     owner's next look, with pages that run full, are notified, abandoned,
- *     adopted and released (remote.h, page.c, local.c, class.c, free.c)
+ *     adopted, by a free too, and released (remote.h, page.c, local.c, class.c,
+ *     free.c)
  * Holds: every block is in one place; every page is in one list, and one that
  *     its state allows; only its holder touches a record; a page is released
  *     only when it is empty, an abandoned one as soon as it is; a full page
@@ -11,6 +12,7 @@
  *     of a block each, four calls from each context
  * Case: short -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=1 -DOPS=4 -DBITWORD: the same with
  *     blocks that are bits
+ * Case: short -DCONTEXTS=2 -DPAGES=1 -DBLOCKS=2 -DOPS=4: a page of two blocks
  * Case: long -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=1 -DOPS=6: six calls from each
  * Case: long -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=2 -DOPS=4: pages of two blocks
  * Broken: STORE: a free stores the word, whatever it is by now | assertion
@@ -23,6 +25,8 @@
  *     somebody is about to tell it of | assertion
  * Broken: LINK_ONCE -DCONTEXTS=2 -DPAGES=1 -DBLOCKS=3 -DOPS=4: a free that has to
  *     try again keeps its first link | assertion
+ * Broken: FULL_ADOPTED: a free makes a page its own that was used up meanwhile
+ *     | used
  * Broken: RETIRE -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=2: a page that has got free
  *     blocks by the way is put among the full ones | wake
  */

@@ -343,10 +343,10 @@ static void test_threads_producers(void)
 	run(stress, 3);
 }
 
-/* Pages find new owners all the time. */
+/* Pages find new owners all the time, by frees too: the heap is not lean. */
 static void test_threads_offline(void)
 {
-	struct stress *stress = stress_begin(FALLOW_CLASS_WINDOW, 512 * MIB);
+	struct stress *stress = stress_begin(FALLOW_CLASS_WINDOW, 1100 * MIB);
 
 	stress->offline_rate = 40;
 	stress->collect_rate = 8;

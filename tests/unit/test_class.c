@@ -331,6 +331,83 @@ static void test_class_abandoned_free(void)
 	rig_end_now(rig, true);
 }
 
+/* A heap that is not lean. */
+static struct rig *begin_wide(void)
+{
+	return rig_begin(FALLOW_CLASS_WINDOW, 1100 * MIB, 3);
+}
+
+/* Frees a block of the page as context 0; whether the page is its own then. */
+static bool owned_by_free(struct rig *rig, struct page *page, void *block)
+{
+	white_free(rig, 0, block);
+	white_check(rig);
+	CHECK_EQUAL(page->place == PLACE_ABANDONED, page->owner != 0);
+	return page->owner == 0;
+}
+
+/* A free into an abandoned page makes it the context's, with the block, until
+ * one of the class is queued. */
+static void test_class_adopted_by_free(void)
+{
+	struct rig *rig = begin_wide();
+	struct local *local = white_heap(rig)->locals[0];
+	void *blocks[3][64];
+	struct page *pages[3];
+
+	for (unsigned i = 0; i < 3; i++)
+		pages[i] = abandoned(rig, blocks[i], 64);
+	CHECK(owned_by_free(rig, pages[0], blocks[0][5]));
+	CHECK(local->current[CLASS] == pages[0]);
+	CHECK(owned_by_free(rig, pages[1], blocks[1][6]));
+	CHECK(local->queue[CLASS] == pages[1]);
+	CHECK(!owned_by_free(rig, pages[2], blocks[2][7]));
+	CHECK_EQUAL(local->counters.adopted, 2);
+	white_free(rig, 1, blocks[2][8]);
+	CHECK_EQUAL(pages[2]->owner, 1);
+	CHECK_EQUAL(pages[2]->remote, remote_word(REMOTE_OWNED, 0));
+	/* What was freed is what is had next, without a commit. */
+	CHECK(take(rig, 0) == blocks[0][5]);
+	CHECK(take(rig, 0) == blocks[1][6]);
+	CHECK(take(rig, 1) == blocks[2][8]);
+	CHECK(take(rig, 1) == blocks[2][7]);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
+/* Not a page that granules are pending of, one that is used up by then, or
+ * whose last block it was, nor for a parked context. */
+static void test_class_not_by_free(void)
+{
+	struct rig *rig = begin_wide();
+	struct heap *heap = white_heap(rig);
+	void *blocks[64], *others[64];
+	struct page *page = abandoned(rig, blocks, 64);
+	uint16_t *pending = &page->chunk->pending[page->first_slice];
+	struct op op = white_op(rig, 0);
+
+	fl_class_abandoned_free(&op, page, CLASS, 1, false);
+	op_drop(&op);
+	CHECK_EQUAL(page->place, PLACE_ABANDONED);
+	*pending = 1;
+	white_free(rig, 0, blocks[0]);
+	CHECK_EQUAL(page->place, PLACE_ABANDONED);
+	*pending = 0;
+	if (FALLOW_MODEL != FALLOW_MODEL_SINGLE) {
+		fl_local_park(heap, heap->locals[0]);
+		fallow_free(&rig->heap, blocks[1]);
+		CHECK_EQUAL(page->place, PLACE_ABANDONED);
+		fl_local_unpark(heap, heap->locals[0]);
+	}
+	page = abandoned(rig, others, 1);
+	CHECK(heap->abandoned[CLASS] == page);
+	white_free(rig, 0, others[0]);
+	CHECK(map_find(heap, (uintptr_t)others[0]) == NULL);
+	CHECK_EQUAL(heap->locals[0]->counters.adopted, 0);
+	white_check(rig);
+	rig_end_now(rig, true);
+}
+
 /* Released: slices free and warm, map and heads without it. */
 static void test_class_release(void)
 {
@@ -552,7 +629,7 @@ static struct page *tailed(struct rig *rig)
 static void test_class_free_before_tail(void)
 {
 	/* In a lean heap an empty page goes at once. */
-	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 1100 * MIB, 3);
+	struct rig *rig = begin_wide();
 	struct page *empty = white_page_whole(rig, CLASS);
 	struct page *pages[8];
 	uint64_t commits;
@@ -720,6 +797,8 @@ const struct test tests[] = {
 	{ "class_offline", test_class_offline },
 	{ "class_offline_notified", test_class_offline_notified },
 	{ "class_abandoned_free", test_class_abandoned_free },
+	{ "class_adopted_by_free", test_class_adopted_by_free },
+	{ "class_not_by_free", test_class_not_by_free },
 	{ "class_release", test_class_release },
 	{ "class_trim", test_class_trim },
 	{ "class_trim_folds", test_class_trim_folds },
