@@ -20,6 +20,7 @@
 #include "bump.h"
 
 #include "alloc.h"
+#include "epoch.h"
 #include "span.h"
 
 /* What the heap is told of a call's flags.  An arena does not empty the
@@ -91,6 +92,7 @@ static void span_give(struct bump *bump, struct page *span)
 		return;
 	(void)fl_span_free(&bump->op, span, span->base);
 	op_drop(&bump->op);
+	sweep_rouse(bump->heap);
 }
 
 void fl_bump_spares_trim(struct bump *bump, size_t keep)
@@ -258,6 +260,7 @@ bool fl_bump_span_resize(
 	done = fl_span_resize(
 		&bump->op, span, size, bump->flags & FALLOW_ZERO);
 	op_drop(&bump->op);
+	sweep_rouse(bump->heap);
 	return done;
 }
 

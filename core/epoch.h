@@ -33,7 +33,7 @@ void fl_sweep_leave(struct heap *heap, uint32_t context);
  * provider, if it waits for that.  Outside of the context. */
 void fl_sweep_wanted(struct heap *heap);
 
-/* The same, for what heap->roused tells of. */
+/* The same, for what heap->roused tells of: sweep_rouse() is to be called. */
 void fl_sweep_rouse(struct heap *heap);
 
 /* This is a copy of the heap, in which no sweep is under way and nobody is
@@ -42,5 +42,14 @@ void fl_sweep_rouse(struct heap *heap);
 void fl_sweep_forked(struct heap *heap);
 
 #pragma GCC visibility pop
+
+/* Behind a call, outside of the context: asks for a sweep if something has come
+ * to pass that it is for.  Who frees and allocates no more has nobody else to
+ * ask. */
+static inline void sweep_rouse(struct heap *heap)
+{
+	if (unlikely(fl_load_relaxed(&heap->roused) != 0))
+		fl_sweep_rouse(heap);
+}
 
 #endif

@@ -245,15 +245,6 @@ static __attribute__((noinline, cold)) void free_without(struct op *op, void *p)
 	}
 }
 
-/* Behind a free, outside of the context: asks for a sweep if something has come
- * to pass that it is for, as allocations do.  Who frees and allocates no more has
- * nobody else to ask. */
-static inline void rouse(struct heap *heap)
-{
-	if (unlikely(fl_load_relaxed(&heap->roused) != 0))
-		fl_sweep_rouse(heap);
-}
-
 /* A free that the hot path could not do, inside the context. */
 static __attribute__((noinline)) void free_other(void *p, struct heap *heap,
 	uintptr_t caller, struct fl_port_state state)
@@ -268,7 +259,7 @@ static __attribute__((noinline)) void free_other(void *p, struct heap *heap,
 	if (likely(op.local != NULL && op.local->calling == 0) ||
 		fl_op_legal(&op)) {
 		fl_free(&op, p);
-		rouse(heap);
+		sweep_rouse(heap);
 	} else if (op.local == NULL) {
 		free_without(&op, p);
 	}
@@ -282,7 +273,7 @@ static __attribute__((noinline)) void wake_search(struct heap *heap,
 	struct op op = { .heap = heap, .local = local, .state = state };
 
 	own_wake(&op, page);
-	rouse(heap);
+	sweep_rouse(heap);
 }
 
 /* The same, and it takes more than an exchange of pages. */
@@ -462,10 +453,12 @@ void fallow_free_sized(struct fallow *heap, void *p, size_t size)
 	}
 	op.given_size = size;
 	page = page_find(op.heap, (uintptr_t)p);
-	if (!FALLOW_CHECKS || page == NULL || size_plausible(page, size))
+	if (!FALLOW_CHECKS || page == NULL || size_plausible(page, size)) {
 		fl_free(&op, p);
-	else if (doubt(&op, (uintptr_t)p, page))
+		sweep_rouse(op.heap);
+	} else if (doubt(&op, (uintptr_t)p, page)) {
 		fl_misuse(&op, FALLOW_MISUSE_WRONG_SIZE, (uintptr_t)p, page);
+	}
 }
 
 size_t fallow_usable_size(struct fallow *heap, const void *p)

@@ -13,6 +13,7 @@
  * further than it was.
  */
 #include "alloc.h"
+#include "epoch.h"
 #include "free.h"
 #include "misuse.h"
 #include "span.h"
@@ -127,11 +128,12 @@ static void *resize(struct fallow *heap, void *p, size_t size, unsigned flags,
 		op_drop(&op);
 		return NULL;
 	}
-	if (resize_in_place(&op, page, size)) {
+	if (resize_in_place(&op, page, size))
 		op_drop(&op);
-		return p;
-	}
-	return block_move(&op, p, page, size);
+	else
+		p = block_move(&op, p, page, size);
+	sweep_rouse(op.heap);
+	return p;
 }
 
 void *fallow_realloc_flags(

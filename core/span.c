@@ -177,6 +177,14 @@ void *fl_span_alloc(struct op *op, size_t size, size_t align, bool zero)
 	return (void *)span->base;
 }
 
+/* Slices have come free by a call that does not take a parked context into use:
+ * who has swept everything does not know of them, and is told behind the call. */
+static void parked_rouse(const struct op *op)
+{
+	if (heap_parked(op->heap, op->local->index))
+		fl_store_relaxed(&op->heap->roused, 1);
+}
+
 /* Ends a span that the caller has claimed. */
 static void span_end(struct heap *heap, struct page *span, uint32_t epoch)
 {
@@ -191,6 +199,7 @@ bool fl_span_free(struct op *op, struct page *span, uintptr_t addr)
 		return false;
 	usage_freed(op->heap->usage, span->span_size);
 	span_end(op->heap, span, heap_epoch(op->heap));
+	parked_rouse(op);
 	return true;
 }
 
@@ -263,6 +272,7 @@ static void span_shrink(struct op *op, struct page *span, size_t size)
 	if (have > keep)
 		fl_chunk_give(heap, rest, have - keep, heap_epoch(heap));
 	lock_leave(&heap->lock, state);
+	parked_rouse(op);
 	usage_freed(heap->usage, span->span_size);
 	usage_given(heap->usage, size, size);
 	fl_memory_live(heap, size - span->span_size);

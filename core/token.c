@@ -16,6 +16,7 @@
  * execution at a time; the header says how a handler and a task share one.
  */
 #include "alloc.h"
+#include "epoch.h"
 #include "free.h"
 
 #define CALLER ((uintptr_t)__builtin_return_address(0))
@@ -60,6 +61,7 @@ static void token_shrink(struct heap *heap, struct fallow_token *token,
 			fl_free_nowait(&op, fallow_alloc_from(token));
 		else
 			fl_free(&op, fallow_alloc_from(token));
+		sweep_rouse(heap);
 	}
 }
 

@@ -4,6 +4,8 @@
  * every call of the provider handlers and other CPUs free, allocate, go
  * offline, park, sweep and reclaim, and everything must come out even.
  */
+#include <fallow/bump.h>
+
 #include "swept_fake.h"
 
 /* What a parked context holds without a block goes, granule by granule, and it
@@ -427,6 +429,67 @@ static void test_sweep_parked_is_told(void)
 	fake_end(fake);
 }
 
+/* By what a parked context makes slices free. */
+enum { BY_FREE, BY_SIZED, BY_SHRINK, BY_TOKEN, BY_ARENA, BYS };
+
+/* Does that in context 0; returns what has become of the block. */
+static void *slices_free(struct fake *fake, unsigned way, void *block,
+	struct fallow_token *token, struct fallow_bump *bump)
+{
+	struct fallow *heap = &fake->rig->heap;
+	struct test_port interrupted = test_port_begin(0, true);
+
+	test_port.entry_irqs_on = true;
+	if (way == BY_FREE)
+		fallow_free(heap, block);
+	else if (way == BY_SIZED)
+		fallow_free_sized(heap, block, 300 * KIB);
+	else if (way == BY_SHRINK)
+		block = fallow_realloc(heap, block, 100 * KIB);
+	else if (way == BY_TOKEN)
+		fallow_unfill(heap, token);
+	else
+		fallow_bump_fini(bump);
+	test_port_end(interrupted);
+	return way == BY_SHRINK ? block : NULL;
+}
+
+/* What is slices at once when a parked context has freed it, as spans are, is
+ * told of as what it frees of its pages: all others may be at rest. */
+static void test_sweep_parked_frees_slices(void)
+{
+	for (unsigned way = 0; way < BYS; way++) {
+		struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+		struct fallow_token token = { .first = NULL };
+		struct fallow_bump bump;
+		void *block = NULL;
+		uint64_t wanted;
+		unsigned i;
+
+		if (way == BY_TOKEN)
+			CHECK(fallow_prefill(&fake->rig->heap, &token,
+				300 * KIB, 1, 0));
+		else if (way == BY_ARENA)
+			CHECK(fallow_bump_init(&bump, &fake->rig->heap, NULL) ==
+					FALLOW_OK &&
+				fallow_bump_alloc(&bump, 300 * KIB) != NULL);
+		else
+			block = alloc_as(fake, 0, 300 * KIB);
+		park_as(fake, 0);
+		for (i = 0; i < 4 && sweep_as(fake, 1) != 0; i++)
+			fake->rig->sim.ticks += TICKS;
+		CHECK(i < 4 && committed(fake) >= 300 * KIB);
+		wanted = fake->rig->sim.made[SIM_WANTED];
+		block = slices_free(fake, way, block, &token, &bump);
+		CHECK_EQUAL(fake->rig->sim.made[SIM_WANTED], wanted + 1);
+		for (i = 0; i < 4 && sweep_as(fake, 1) != 0; i++)
+			fake->rig->sim.ticks += TICKS;
+		CHECK(i < 4 && committed(fake) <= 128 * KIB);
+		free_as(fake, 0, block);
+		fake_end(fake);
+	}
+}
+
 /* The next epoch begins, by another context, when the first pages have been
  * looked at. */
 static struct {
@@ -580,6 +643,7 @@ const struct test tests[] = {
 	{ "sweep_lets_others_in", test_sweep_lets_others_in },
 	{ "sweep_parks_again", test_sweep_parks_again },
 	{ "sweep_parked_is_told", test_sweep_parked_is_told },
+	{ "sweep_parked_frees_slices", test_sweep_parked_frees_slices },
 	{ "sweep_late_takes_nothing", test_sweep_late_takes_nothing },
 	{ "sweep_parked_both_end", test_sweep_parked_both_end },
 	{ "sweep_one_page_at_a_time", test_sweep_one_page_at_a_time },

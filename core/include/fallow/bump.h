@@ -82,7 +82,7 @@ enum fallow_status fallow_bump_init(struct fallow_bump *bump,
  * Gives everything back to the heap, blocks in use too, and ends all scopes.
  * The arena is as fallow_bump_init() left it: it can be used on, ended again, or
  * be plain storage.
- * Time: proportional to its chunks and large blocks.  Calls: none.
+ * Time: proportional to its chunks and large blocks.  Calls: sweep_wanted.
  */
 void fallow_bump_fini(struct fallow_bump *bump);
 
@@ -134,7 +134,7 @@ char *fallow_bump_strdup(struct fallow_bump *bump, const char *text)
  * WRONG_SIZE; FOREIGN for what is not in the arena, as a large block that was
  * freed; INTERIOR for what is no block's begin; DOUBLE_FREE for what was freed,
  * or taken by a rewind or a reset, and is not in another block by now.
- * Calls: none.
+ * Calls: sweep_wanted, for a large block.
  */
 void fallow_bump_free(struct fallow_bump *bump, void *p, size_t size);
 
@@ -179,7 +179,8 @@ void fallow_bump_mark(struct fallow_bump *bump, struct fallow_bump_mark *mark);
  * and by reallocations that moved an older block; ends those scopes.
  * Misuse: BAD_MARK iff the scope is not open.
  * Time: as fallow_bump_mark(), and proportional to the chunks and large blocks
- * that go and to the older blocks that were freed meanwhile.  Calls: none.
+ * that go and to the older blocks that were freed meanwhile.
+ * Calls: sweep_wanted.
  */
 void fallow_bump_rewind(
 	struct fallow_bump *bump, struct fallow_bump_mark *mark);
@@ -189,7 +190,7 @@ void fallow_bump_rewind(
  * to keep_bytes, and no more than the most that it had in the round that ends
  * here or in the one before it: what one large round took is given back by the
  * second small one behind it.
- * Time: proportional to its chunks and large blocks.  Calls: none.
+ * Time: proportional to its chunks and large blocks.  Calls: sweep_wanted.
  */
 void fallow_bump_reset(struct fallow_bump *bump);
 

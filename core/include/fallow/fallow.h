@@ -393,7 +393,8 @@ void *fallow_alloc_from(struct fallow_token *token)
 
 /*
  * Frees the blocks that are left in the token, which is then empty.
- * Context: as fallow_free().  Time: proportional to their number.  Calls: none.
+ * Context: as fallow_free().  Time: proportional to their number.
+ * Calls: sweep_wanted.
  */
 void fallow_unfill(struct fallow *heap, struct fallow_token *token);
 

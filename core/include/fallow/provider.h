@@ -184,11 +184,11 @@ struct fallow_provider {
 
 	/* Optional.  A sweep has become useful again, `ticks` from now, though
 	 * the last one said that nothing was left: a context was parked or went
-	 * offline, a block of such a one's page was freed, or one that was asked
-	 * for memory has handed some over, or put to use again after
-	 * fallow_park_context().  Called once, until a sweep says so again.  Of
-	 * all functions this one may call into the heap.  Context: any;
-	 * interrupts as at the entry. */
+	 * offline, a block of such a one's page was freed, a parked one has
+	 * freed a span, or one that was asked for memory has handed some over,
+	 * or put to use again after fallow_park_context().  Called once, until a
+	 * sweep says so again.  Of all functions this one may call into the
+	 * heap.  Context: any; interrupts as at the entry. */
 	void (*sweep_wanted)(void *ctx, uint64_t ticks);
 };
 
