@@ -447,7 +447,7 @@ guests: images ## the images of both boards alone
 # Storms, long, one after the other.  BOARD=host is those of threads, BOARD=linux
 # real programs with larger work, and forks, with assertions on.
 SOAK_BOARDS = $(if $(filter file,$(origin BOARD)),host linux $(BOARDS),$(BOARD))
-SOAK_PRELOAD := real forks threads
+SOAK_PRELOAD := real forks threads collapses
 SOAK_NEEDS = $(filter $(foreach b,$(SOAK_BOARDS),$(BUILD)/$(b)/%), \
 	$(foreach b,$(BOARDS),$(patsubst %,$(BUILD)/$(b)/%.elf, \
 	$(SOAK_IMAGES) $(call soak_others,$(b))))) \

@@ -53,6 +53,10 @@ $(BUILD)/linux/tests/preload/culprit-linked: \
 # Sweeps often, so that what they should do is seen soon.
 PRELOAD_ENV_sweeper := FALLOW_EPOCH_MS=10 FALLOW_FLOOR_EPOCHS=20
 PRELOAD_ENV_hugepages := FALLOW_EPOCH_MS=10 FALLOW_FLOOR_EPOCHS=20
+# Chunks are tried as soon and as often as they can be, and whoever allocates may
+# give memory back meanwhile.
+PRELOAD_ENV_collapses := FALLOW_LARGE=adaptive FALLOW_EPOCH_MS=1 \
+	FALLOW_FLOOR_BYTES=0 FALLOW_PACE_FROM_BYTES=1 FALLOW_MISUSE=stop
 # A misuse is one of the library's own here, and ends the program.
 PRELOAD_ENV_forks := FALLOW_EPOCH_MS=1 FALLOW_FLOOR_BYTES=0 FALLOW_MISUSE=stop
 PRELOAD_COMMAND_real = tests/preload/real $(PRELOAD_LIBRARY)
