@@ -107,19 +107,31 @@ _Noreturn static inline void fl_port_halt(void);
  * program with one heap and no other.  It then has, beside the eight:
  *
  *   static inline void *fl_port_local(void);
+ *   static inline void *fl_port_own(void);
  *   static inline uint32_t fl_port_owner(void);
  *           of the calling context, between enter and leave, what was last
- *           said of it, by two loads
- *   void fl_port_serve(unsigned context, void *local, uint32_t owner);
+ *           said of it, by a load each
+ *   void fl_port_serve(
+ *           unsigned context, void *local, void *own, uint32_t owner);
  *           says so, by the context itself or by whoever parks it; does
- *           nothing for a context that nobody is
+ *           nothing for a context that nobody is.  If `own` is NULL,
+ *           fl_port_own() is a struct own (core/own.h) that is all zeroes
+ *   void *fl_port_own_make(unsigned context);
+ *           a struct own of the context's, all zeroes, for good; it is touched
+ *           here and there.  NULL: it has none, and its frees take longer.
+ *           Called once, by whoever adds the context
  *
- * Whoever becomes a context takes what served_local() and served_owner() of
- * core/heap.h say of it, and SERVED_NONE and OWNER_PARKED when he is none.
+ * Whoever becomes a context takes what served_local(), served_own() and
+ * served_owner() of core/heap.h say of it, and &fl_local_none, NULL and
+ * OWNER_PARKED when he is none.
  */
 #ifndef FL_PORT_SERVES
 #define FL_PORT_SERVES 0
 static inline void *fl_port_local(void)
+{
+	return NULL;
+}
+static inline void *fl_port_own(void)
 {
 	return NULL;
 }
@@ -128,11 +140,17 @@ static inline uint32_t fl_port_owner(void)
 	return 0;
 }
 static inline void fl_port_serve(
-	unsigned context, void *local, uint32_t owner)
+	unsigned context, void *local, void *own, uint32_t owner)
 {
 	(void)context;
 	(void)local;
+	(void)own;
 	(void)owner;
+}
+static inline void *fl_port_own_make(unsigned context)
+{
+	(void)context;
+	return NULL;
 }
 #endif
 

@@ -15,6 +15,7 @@
 #include "deferred.h"
 #include "floor.h"
 #include "local.h"
+#include "own.h"
 #include "span.h"
 #include "walk.h"
 
@@ -217,14 +218,12 @@ static void page_check(struct check *check, const struct page *page)
 						    check->heap->lean),
 		    "a page's blocks are those of its class", at))
 		return;
-	holds(check, page->worth == capacity_worth(page->capacity),
-		"worth is an eighth of the capacity", at);
 	holds(check, page_used(page) <= page->formed &&
 			page->formed <= page->capacity,
 		"used <= formed <= capacity", at);
 	holds(check, page->kind != PAGE_SMALL ||
-			page->limit == page->formed * (uint32_t)(page->magic *
-							page->block_size),
+			page->limit == page->formed *
+				(page->magic * page->block_size),
 		"limit says how many blocks are formed", at);
 	holds(check, page_formed_end(page) <= page->committed,
 		"formed blocks lie in the committed prefix", at);
@@ -345,6 +344,29 @@ static void kept_check(struct check *check, const struct local *local)
 	check->holding += n;
 }
 
+/* The context's own map, where there is one. */
+static void own_check(struct check *check, const struct local *local)
+{
+	struct own *own = local->own;
+	size_t i;
+
+	if (!FL_PORT_SERVES || own == NULL)
+		return;
+	holds(check, own->nobody.limit == 0 && own->nobody.owner == 0,
+		"what an empty entry leads to has no block", 0);
+	for (i = 0; i < OWN_COUNT; i++) {
+		uintptr_t at = (uintptr_t)i << FALLOW_SLICE_LOG2;
+		const struct page *page = own_look(own, at);
+
+		holds(check, page == &own->nobody ||
+				(!page_holed(page) &&
+					page_owner(page) == local->index &&
+					(uint32_t)(at - page->base) <
+						page->slices * SLICE_BYTES),
+			"an own map leads to pages of its context", at);
+	}
+}
+
 static void local_check(struct check *check, const struct local *local)
 {
 	const struct page *page;
@@ -382,6 +404,7 @@ static void local_check(struct check *check, const struct local *local)
 			local->index);
 	}
 	kept_check(check, local);
+	own_check(check, local);
 	for (page = local->told; page != NULL; page = page->notified_next)
 		holds(check, remote_state(page->remote) == REMOTE_NOTIFIED &&
 				page_owner(page) == local->index,

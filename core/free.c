@@ -114,7 +114,7 @@ static __attribute__((noinline)) void remote_free(
 	bool small = page->kind == PAGE_SMALL;
 	/* Behind the push the page may be another's. */
 	size_t size = page->block_size;
-	uint32_t worth = page->worth;
+	uint32_t worth = page_worth(page);
 	unsigned class = page->class;
 	uint32_t count;
 	uint64_t word;
@@ -342,6 +342,22 @@ static inline __attribute__((always_inline)) bool span_free_kept(
 		!reclaim_asked(heap, local) && span_keep(heap, local, page));
 }
 
+/* A block of a small page of this context that its own map does not lead to: one
+ * 4 GiB away has come later.  The entry is for who frees. */
+static __attribute__((noinline)) void free_missed(void *p, struct page *page,
+	struct heap *heap, uintptr_t caller, struct fl_port_state state)
+{
+	if (unlikely(misuse_doubtful_small(page, p))) {
+		free_other(p, heap, caller, state);
+		return;
+	}
+	own_put(heap->locals[fl_port_context()], page);
+	if (list_put(heap, page, p))
+		wake_other(heap, page, state);
+	else
+		fl_port_leave(state);
+}
+
 /* A block of a small page of this context that may have holes. */
 static __attribute__((noinline)) void free_holed(void *p, struct page *page,
 	struct heap *heap, uintptr_t caller, struct fl_port_state state)
@@ -356,9 +372,21 @@ static __attribute__((noinline)) void free_holed(void *p, struct page *page,
 		fl_port_leave(state);
 }
 
-/* A free that the hot path has not done: of a block of a medium page of the
- * context's own, as a rule, or of a span. */
-static inline __attribute__((always_inline)) void free_rest(struct heap *heap,
+/* A block of a medium page of the context's own, about which there is no
+ * doubt. */
+static inline __attribute__((always_inline)) void bits_free_hot(
+	struct heap *heap, struct page *page, uint32_t index,
+	struct fl_port_state state)
+{
+	if (bits_put(heap, page, index))
+		wake_other(heap, page, state);
+	else
+		fl_port_leave(state);
+}
+
+/* A free of a block of this page, found by its address, that the hot path has not
+ * done: of a medium page of the context's own, as a rule, or of a span. */
+static inline __attribute__((always_inline)) void free_found(struct heap *heap,
 	void *p, struct page *page, uintptr_t caller,
 	struct fl_port_state state)
 {
@@ -369,6 +397,8 @@ static inline __attribute__((always_inline)) void free_rest(struct heap *heap,
 	if (unlikely(owner != (mine | OWNER_BITS))) {
 		if (owner == OWNER_FREER && span_free_kept(heap, p, page))
 			fl_port_leave(state);
+		else if (FL_PORT_SERVES && owner == mine)
+			free_missed(p, page, heap, caller, state);
 		else if (FALLOW_HOLES && owner == (mine | OWNER_HOLES) &&
 			!hot_parked(heap, mine))
 			free_holed(p, page, heap, caller, state);
@@ -378,13 +408,53 @@ static inline __attribute__((always_inline)) void free_rest(struct heap *heap,
 	}
 	index = bits_place(page, (uint32_t)((uintptr_t)p - page->base));
 	if (unlikely(hot_parked(heap, mine) ||
-		    misuse_doubtful_bits(heap, page, p, index))) {
+		    misuse_doubtful_bits(heap, page, p, index)))
 		free_other(p, heap, caller, state);
-	} else if (bits_put(heap, page, index)) {
-		wake_other(heap, page, state);
-	} else {
+	else
+		bits_free_hot(heap, page, index, state);
+}
+
+/* The same, in a function of its own. */
+static __attribute__((noinline)) void free_looked(struct heap *heap, void *p,
+	struct page *page, uintptr_t caller, struct fl_port_state state)
+{
+	free_found(heap, p, page, caller, state);
+}
+
+/* A free to which the context's own map has not led: of a span, or by another
+ * context. */
+static __attribute__((noinline)) void free_unowned(void *p, struct heap *heap,
+	uintptr_t caller, struct fl_port_state state)
+{
+	struct page *page;
+
+	if (unlikely(!map_look(heap, (uintptr_t)p, &page)))
+		page = &fl_page_nobody;
+	if (fl_load_hot(&page->owner) == OWNER_FREER &&
+		span_free_kept(heap, p, page))
 		fl_port_leave(state);
+	else
+		free_looked(heap, p, page, caller, state);
+}
+
+/* A free that free_hot() has not done, with the page that it has come to. */
+static inline __attribute__((always_inline)) void free_rest(struct heap *heap,
+	void *p, struct page *page, uintptr_t caller,
+	struct fl_port_state state)
+{
+	uint64_t index;
+
+	if (!FL_PORT_SERVES) {
+		free_found(heap, p, page, caller, state);
+		return;
 	}
+	/* Of another address the same entry may be. */
+	index = bits_place_far(page, (uintptr_t)p - page->base);
+	if (likely(fl_load_hot(&page->owner) == (hot_owner() | OWNER_BITS) &&
+		    !misuse_doubtful_bits(heap, page, p, index)))
+		bits_free_hot(heap, page, (uint32_t)index, state);
+	else
+		free_unowned(p, heap, caller, state);
 }
 
 /* The same, so that fallow_free() has no frame of its own. */

@@ -4,6 +4,7 @@
 #define CORE_FREE_H
 
 #include "misuse.h"
+#include "own.h"
 #include "usage.h"
 
 #pragma GCC visibility push(hidden)
@@ -67,16 +68,20 @@ static inline __attribute__((always_inline)) enum free_way free_hot(
 	const struct heap *heap, void *p, struct page **page)
 {
 	/* As wide as an index of `parked`, for which it need not be widened. */
-	size_t owner = hot_owner();
+	size_t owner = FL_PORT_SERVES ? 0 : hot_owner();
 
-	if (unlikely(!map_look(heap, (uintptr_t)p, page))) {
+	if (FL_PORT_SERVES) {
+		*page = own_look(fl_port_own(), (uintptr_t)p);
+		if (unlikely(misuse_doubtful_own(*page, p)))
+			return FREE_REST;
+	} else if (unlikely(!map_look(heap, (uintptr_t)p, page))) {
 		*page = &fl_page_nobody;
 		return FREE_REST;
-	}
-	if (unlikely(fl_load_hot(&(*page)->owner) != owner ||
-		    hot_parked(heap, owner) ||
-		    misuse_doubtful_small(*page, p)))
+	} else if (unlikely(fl_load_hot(&(*page)->owner) != owner ||
+			   heap_parked(heap, owner) ||
+			   misuse_doubtful_small(*page, p))) {
 		return FREE_REST;
+	}
 	return unlikely(list_put(heap, *page, p)) ? FREE_WAKE : FREE_DONE;
 }
 

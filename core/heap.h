@@ -42,6 +42,8 @@ enum place {
 	PLACE_ABANDONED, /* in heap->abandoned */
 };
 
+struct own;
+
 /* Free memory of a small page: the links of its lists are in the blocks. */
 struct block {
 	struct block *next;
@@ -71,12 +73,10 @@ struct page {
 	uint32_t above;
 	uint32_t wake;
 	union {
-		struct {
-			uint32_t magic; /* page_place() */
-			uint32_t limit; /* PAGE_SMALL: small_begins() */
-		};
+		uint64_t magic; /* page_place() */
 		size_t asked; /* PAGE_SPAN of an arena: see bump_span.c */
 	};
+	uint64_t limit; /* PAGE_SMALL: small_begins(); of others 0 */
 	union {
 		/* PAGE_SMALL: what the second word of its free blocks holds,
 		 * and no other page ever had: odd, so no block's address. */
@@ -96,19 +96,20 @@ struct page {
 	 * it has or had holes; or OWNER_NONE, which says nothing about them. */
 	uint32_t owner;
 	uintptr_t base;
-	struct page *next; /* circular in its list, see `place` */
 
 	/* Others write here, or few do. */
 	uint64_t remote; /* remote.h */
+	struct page *next; /* circular in its list, see `place` */
 	struct page *prev;
-	struct page *notified_next;
+	union {
+		struct page *notified_next;
+		uint16_t frozen; /* abandoned: blocks that were in use then */
+	};
 	struct chunk *chunk;
 	uint32_t clean_from;    /* bytes from here to committed are zero */
 	uint32_t committed;     /* bytes of the committed prefix */
 	uint16_t capacity;      /* blocks that fit */
-	uint16_t worth;         /* free blocks that make it worth queueing */
 	uint16_t accounted;     /* blocks counted in heap->live */
-	uint16_t frozen;        /* blocks in use when it was abandoned */
 	uint32_t seen;          /* the sweep that last looked here: page_seen() */
 	uint16_t looked;        /* the search that last looked here */
 	uint16_t epoch;         /* of its last use: low bits of heap->epoch */
@@ -255,6 +256,7 @@ struct local {
 	 * taken all at once by the context. */
 	struct page *notified;
 	struct page *told; /* the context's own: taken, not looked at yet */
+	struct own *own;   /* own.h; or NULL.  Of the port's, for good. */
 };
 
 /* A run of addresses whose head is committed and used. */
@@ -529,11 +531,17 @@ static inline bool heap_parked(const struct heap *heap, size_t index)
 		unlikely(fl_load_hot(&heap->parked[index]) != 0);
 }
 
-/* What a port that serves (FL_PORT_SERVES) has for a context: its local, and
- * its number as its pages' owner; or what has nothing, and owns nothing. */
+/* What a port that serves (FL_PORT_SERVES) has for a context: its local, its own
+ * map, and its number as its pages' owner; or what has nothing, NULL, and what
+ * owns nothing. */
 static inline void *served_local(const struct heap *heap, unsigned index)
 {
 	return fl_load_relaxed(&heap->serving[index]);
+}
+
+static inline void *served_own(const struct heap *heap, unsigned index)
+{
+	return heap_parked(heap, index) ? NULL : heap->locals[index]->own;
 }
 
 static inline uint32_t served_owner(const struct heap *heap, unsigned index)
@@ -807,26 +815,36 @@ static inline size_t page_slices(const struct page *page)
 	return page->slices;
 }
 
-/* Whether a formed block begins at an offset into a small page: see
- * SMALL_MAGIC_BYTES.  What the hot free asks. */
-static inline bool small_begins(const struct page *page, uint32_t offset)
+/* Whether a formed block begins at an offset from a small page's begin, which may
+ * be that of any address: see size_small_magic().  What the hot free asks. */
+static inline bool small_begins(const struct page *page, uint64_t offset)
 {
-	return (uint32_t)(offset * page->magic) < fl_load_hot(&page->limit);
+	return offset * page->magic < fl_load_hot(&page->limit);
 }
 
 /* The index of the block of a medium page that begins at an offset; at
  * least page->capacity iff none does. */
 static inline uint32_t bits_place(const struct page *page, uint32_t offset)
 {
-	uint32_t product = offset * page->magic;
+	uint32_t product = offset * (uint32_t)page->magic;
 
 	return product >> PLACE_SHIFT | product << (32 - PLACE_SHIFT);
+}
+
+/* The same, and below capacity for no other address, of one in whichever page. */
+static inline uint64_t bits_place_far(const struct page *page, uint64_t offset)
+{
+	uint64_t product = offset * page->magic;
+
+	return product >> PLACE_SHIFT | product << (64 - PLACE_SHIFT);
 }
 
 /* The index of the block that an offset into a small page is in. */
 static inline uint32_t small_index(const struct page *page, uint32_t offset)
 {
-	return (uint32_t)((uint64_t)offset * page->magic >> 32);
+	__extension__ typedef unsigned __int128 product;
+
+	return (uint32_t)((product)offset * page->magic >> 64);
 }
 
 /* The same as bits_place() of either. */
@@ -834,7 +852,7 @@ static inline uint32_t page_place(const struct page *page, uint32_t offset)
 {
 	if (page->kind != PAGE_SMALL)
 		return bits_place(page, offset);
-	return (uint32_t)(offset * page->magic) < page->magic
+	return offset * page->magic < page->magic
 		? small_index(page, offset)
 		: UINT32_MAX;
 }
@@ -844,7 +862,7 @@ static inline uint32_t page_place(const struct page *page, uint32_t offset)
 static inline void page_form(struct page *page, uint32_t formed)
 {
 	/* What one block's begin has more than the one's before it. */
-	uint32_t step = page->magic * page->block_size;
+	uint64_t step = page->magic * page->block_size;
 
 	fl_store_relaxed(&page->formed, formed);
 	if (page->kind == PAGE_SMALL)

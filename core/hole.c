@@ -25,6 +25,7 @@
  * released with holes needs nothing: its next user populates what is missing.
  */
 #include "hole.h"
+#include "own.h"
 #include "bits.h"
 #include "memory.h"
 
@@ -445,6 +446,16 @@ static void bits_make(struct making *making)
 	}
 }
 
+/* Makes every free of the page look before it touches. */
+static void holes_begin(const struct heap *heap, struct page *page)
+{
+	uint32_t owner = page_owner(page);
+
+	if (owner != FALLOW_NO_CONTEXT)
+		own_drop(heap->locals[owner], page);
+	fl_store_relaxed(&page->owner, page->owner | OWNER_HOLES);
+}
+
 size_t fl_hole_make(struct heap *heap, struct page *page,
 	bool (*range)(void *arg, uintptr_t base, size_t size), void *arg)
 {
@@ -463,17 +474,21 @@ size_t fl_hole_make(struct heap *heap, struct page *page,
 		small_make(&making, doomed);
 	else
 		bits_make(&making);
-	/* From now on every free of the page looks before it touches. */
 	if (making.bytes > 0)
-		fl_store_relaxed(&page->owner, page->owner | OWNER_HOLES);
+		holes_begin(heap, page);
 	return making.bytes;
 }
 
 void fl_hole_forget(const struct heap *heap, struct page *page)
 {
-	if (page_holed(page) && !fl_hole_pending(heap, page) &&
-		!fl_hole_any(heap, page))
-		fl_store_relaxed(&page->owner, page->owner & ~OWNER_HOLES);
+	uint32_t owner = page_owner(page);
+
+	if (!page_holed(page) || fl_hole_pending(heap, page) ||
+		fl_hole_any(heap, page))
+		return;
+	fl_store_relaxed(&page->owner, page->owner & ~OWNER_HOLES);
+	if (owner != FALLOW_NO_CONTEXT)
+		own_put(heap->locals[owner], page);
 }
 
 /* Clears granules [first, end) in one of the chunk's arrays of words. */

@@ -39,6 +39,7 @@
 #include "local.h"
 #include "list.h"
 #include "memory.h"
+#include "own.h"
 
 /* How many queued pages are compared; see core/DESIGN.md. */
 #define CANDIDATES 4
@@ -78,7 +79,7 @@ uint32_t fl_local_wake_at(
 	uint32_t worth = capacity_worth(page->formed);
 
 	if (place == PLACE_FULL)
-		return (uint32_t)page->capacity - page->worth;
+		return (uint32_t)page->capacity - page_worth(page);
 	if (place == PLACE_DRY && holes + worth < page->formed)
 		return page->formed - worth;
 	return holes;
@@ -131,6 +132,7 @@ void fl_local_join(struct heap *heap, struct local *local, struct page *page)
 	fl_store_relaxed(&page->owner, local->index |
 			(page->kind == PAGE_SMALL ? 0 : OWNER_BITS) |
 			(fl_hole_any(heap, page) ? OWNER_HOLES : 0));
+	own_put(local, page);
 	remote_change(page, REMOTE_OWNED);
 	fl_local_account(heap, page);
 	if (local->current[page->class] == &fl_page_none)
@@ -144,6 +146,7 @@ void fl_local_leave(struct local *local, struct page *page)
 	fl_assert(remote_state(fl_load_relaxed(&page->remote)) !=
 		REMOTE_NOTIFIED);
 	fl_local_remove(local, page);
+	own_drop(local, page);
 	/* First the owner, then the word: whoever frees after the change sees
 	 * that nobody is notified. */
 	fl_store_relaxed(&page->owner, OWNER_NONE);
@@ -161,7 +164,7 @@ static bool full_insert(
 
 	do {
 		if ((word & REMOTE_BLOCKS) != 0 &&
-			remote_count(page, word) >= page->worth) {
+			remote_count(page, word) >= page_worth(page)) {
 			fl_page_fold(page, local);
 			return false;
 		}
@@ -210,7 +213,7 @@ static inline struct page *queue_fullest(struct page *first)
 	uint32_t least = page_free_count(first);
 	unsigned i;
 
-	for (i = 1; i < CANDIDATES && least > first->worth; i++) {
+	for (i = 1; i < CANDIDATES && least > page_worth(first); i++) {
 		page = page->next;
 		if (page == first)
 			break;
@@ -471,7 +474,7 @@ void fl_local_settle(
 	bool none = !page_has(page);
 
 	if (page->place == PLACE_FULL) {
-		if (page_holed(page) || page_free_count(page) >= page->worth)
+		if (page_holed(page) || page_free_count(page) >= page_worth(page))
 			full_leave(heap, local, page);
 		return;
 	}
@@ -553,6 +556,7 @@ static void parked_set(
 		parked == PARKED_NOT ? local : &fl_local_none);
 	if (FL_PORT_SERVES)
 		fl_port_serve(local->index, served_local(heap, local->index),
+			served_own(heap, local->index),
 			served_owner(heap, local->index));
 }
 

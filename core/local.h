@@ -120,7 +120,7 @@ static inline void local_full_set(
 {
 	page->place = PLACE_FULL;
 	pass_moved(heap, &local->moved);
-	page_wake_set(page, (uint32_t)page->capacity - page->worth);
+	page_wake_set(page, (uint32_t)page->capacity - page_worth(page));
 	list_insert(&local->full[page->class], page, true);
 }
 
@@ -174,7 +174,7 @@ static inline bool local_full_serve(
 	if (likely(old->place == PLACE_FULL)) {
 		if (old->accounted < old->wake)
 			return false;
-	} else if (old->capacity - old->accounted > old->worth ||
+	} else if ((uint32_t)old->capacity - old->accounted > page_worth(old) ||
 		!local_used_up(heap, local, old)) {
 		return false;
 	}

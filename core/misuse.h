@@ -36,15 +36,24 @@ __attribute__((cold)) bool fl_misuse_judge(struct op *op, uintptr_t addr,
 static inline bool misuse_doubtful_small(
 	const struct page *page, const void *p)
 {
-	uint32_t offset = (uint32_t)(uintptr_t)p & (uint32_t)(SLICE_BYTES - 1);
+	uint64_t offset = (uintptr_t)p & (SLICE_BYTES - 1);
 
 	return FALLOW_CHECKS && (!small_begins(page, offset) ||
 			((const struct block *)p)->mark == page->mark);
 }
 
+/* The same of a page that own_look() has led to: `p` may be any address. */
+static inline bool misuse_doubtful_own(const struct page *page, const void *p)
+{
+	return !small_begins(page, (uintptr_t)p - page->base) ||
+		(FALLOW_CHECKS &&
+			((const struct block *)p)->mark == page->mark);
+}
+
 /* The same of a medium page; `index` is what bits_place() says. */
-static inline bool misuse_doubtful_bits(const struct heap *heap,
-	const struct page *page, const void *p, uint32_t index)
+static inline __attribute__((always_inline)) bool misuse_doubtful_bits(
+	const struct heap *heap, const struct page *page, const void *p,
+	uint64_t index)
 {
 	return FALLOW_CHECKS &&
 		(index >= fl_load_hot(&page->formed) ||

@@ -45,7 +45,6 @@ void fl_page_init(struct page *page, struct chunk *chunk, unsigned first,
 	page->limit = 0;
 	page_form(page, 0);
 	page->capacity = (uint16_t)(slices * SLICE_BYTES / page->block_size);
-	page->worth = (uint16_t)capacity_worth(page->capacity);
 	page->class = (uint8_t)class;
 	page->place = PLACE_NONE;
 	page->loose = 0;

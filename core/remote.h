@@ -99,6 +99,12 @@ static inline uint32_t capacity_worth(uint32_t capacity)
 	return capacity >= 8 ? capacity / 8 : 1;
 }
 
+/* The same of a page, whatever is formed of it. */
+static inline uint32_t page_worth(const struct page *page)
+{
+	return capacity_worth(page->capacity);
+}
+
 /* From now on the owner of a full page looks by itself, unless others have just
  * put it into `notified`, where it then stays. */
 static inline void remote_full_end(struct page *page)

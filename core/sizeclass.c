@@ -12,20 +12,25 @@ _Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES / (SIZE_SMALL_MAX / 8 * 9) <=
 		56,
 	"a medium page's blocks fit the word");
 
-/* What small_begins() takes: an offset into a slice is below 2^32 / size. */
-_Static_assert((uint64_t)SLICE_BYTES * SIZE_SMALL_MAX < (uint64_t)1 << 32,
+/* What small_begins() takes: an offset is below 2^64 / size / 2, with enough to
+ * spare for the slice that the formed blocks come to. */
+_Static_assert((uint64_t)1 << 49 <= UINT64_MAX / SIZE_SMALL_MAX / 2,
 	"a small block has a place");
 
 /*
  * What bits_place() takes: in a page of so many bytes, blocks are multiples of
  * 2^k with bytes <= 2^(32 - PLACE_SHIFT + k), and k <= PLACE_SHIFT.  Medium
  * blocks are multiples of an eighth of the doubling above SIZE_SMALL_MAX, and
- * none is more than SIZE_CLASS_MAX.
+ * none is more than SIZE_CLASS_MAX.  For bits_place_far() two addresses of 48
+ * bits lie less than 2^48 apart.
  */
 #define PLACE_BYTES(least) ((uint64_t)(least) << (32 - PLACE_SHIFT))
 _Static_assert(PAGE_MEDIUM_SLICES * SLICE_BYTES <=
 		PLACE_BYTES(SIZE_SMALL_MAX / 8),
 	"a medium block has a place");
+_Static_assert((uint64_t)1 << 49 <=
+		(uint64_t)(SIZE_SMALL_MAX / 8) << (64 - PLACE_SHIFT),
+	"no address but a medium block's has its place");
 _Static_assert(SIZE_CLASS_MAX <= (uint64_t)1 << PLACE_SHIFT,
 	"no block is a multiple of more than the shift");
 

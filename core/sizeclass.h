@@ -84,39 +84,45 @@ static inline enum page_kind class_kind(unsigned class)
 /*
  * Whether a block of a small page begins at an offset, by one multiplication
  * (after Lemire, Kaser and Kurz, "Faster remainder by direct computation",
- * 2019): with magic = 2^32 / size rounded down, plus 1, magic * size is 2^32 + e
- * with 1 <= e <= size.  So for an offset q * size + r the product modulo 2^32 is
- * q * e + r * magic, which is at least `magic` unless r is 0, and then the block
- * is one of the first n iff the product is below n * e: if q * e < magic for
- * every block, which q * e <= offset gives.  The upper half of the 64-bit
+ * 2019): with magic = 2^64 / size rounded down, plus 1, magic * size is 2^64 + e
+ * with 1 <= e <= size.  So for an offset q * size + r the product modulo 2^64 is
+ * q * e + r * magic.  If r is 0 the block is one of the first n iff that is below
+ * n * e.  If not it lies between magic - |q * e| and 2^64 - magic + |q * e| + e,
+ * and so is at least n * e, which is a slice at most, if |q * e| < magic / 2;
+ * which |offset| < magic / 2 gives.  So the offset may be that of any address, in
+ * front of the page too (q is negative then, and with r = 0 the product is near
+ * 2^64): two addresses of 48 bits, extended by their sign, lie less than 2^48
+ * apart, and magic is at least 2^64 / SIZE_SMALL_MAX.  The upper half of the
  * product is q.
  */
-static inline uint32_t size_small_magic(uint32_t size)
+static inline uint64_t size_small_magic(uint32_t size)
 {
-	return (uint32_t)(((uint64_t)1 << 32) / size + 1);
+	/* 2^64 / size is (2^64 - size) / size + 1. */
+	return (0 - (uint64_t)size) / size + 2;
 }
 
 /*
  * Which block of other pages begins at an offset: a block size is
- * odd * 2^k, and with the inverse of `odd` modulo 2^32, offset * inverse * 2^(P
+ * odd * 2^k, and with the inverse of `odd` modulo 2^N, offset * inverse * 2^(P
  * - k) is index * 2^P for the begin of a block, P being PLACE_SHIFT.  Rotated
  * right by P that is the index.  What is no begin has ones among the low P bits,
- * or an index beyond every block: modulo 2^(32 - P) multiplying by the inverse
+ * or an index beyond every block: modulo 2^(N - P) multiplying by the inverse
  * gives each multiple of `odd` its quotient, and what is none a value that none
- * of them has.  That takes k <= P, and offsets below 2^(32 - P + k): see
- * sizeclass.c.
+ * of them has.  That takes k <= P, and offsets below 2^(N - P + k): see
+ * sizeclass.c.  With N = 32 that is an offset into a page, with N = 64, of the same
+ * inverse, that of any address.
  */
 #define PLACE_SHIFT 19
 
-static inline uint32_t size_magic(uint32_t size)
+static inline uint64_t size_magic(uint32_t size)
 {
 	unsigned log2 = (unsigned)__builtin_ctz(size);
-	uint32_t odd = size >> log2;
+	uint64_t odd = size >> log2;
 	/* Right in 3 bits, and in twice as many after each step. */
-	uint32_t inverse = odd;
+	uint64_t inverse = odd;
 	unsigned bits;
 
-	for (bits = 3; bits < 32; bits *= 2)
+	for (bits = 3; bits < 64; bits *= 2)
 		inverse *= 2 - odd * inverse;
 	return inverse << (PLACE_SHIFT - log2);
 }

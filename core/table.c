@@ -75,6 +75,8 @@ static void locals_make(struct heap *heap, unsigned contexts)
 
 		memset(local, 0, sizeof(*local));
 		local->index = i;
+		/* In the emergency pool nobody is his own context. */
+		local->own = heap->shared ? NULL : fl_port_own_make(i);
 		lock_kind_set(&local->lock, LOCK_LOCAL);
 		for (class = 0; class < CLASS_COUNT; class++)
 			local_current_set(local, class, &fl_page_none);

@@ -12,7 +12,8 @@
  *
  * The window is as many addresses as can be had, halved until the kernel
  * agrees, or refuses the least that is of use.  Where addresses are rationed
- * (RLIMIT_AS) it leaves a quarter of what there is to thread stacks and files.
+ * (RLIMIT_AS) it leaves a quarter of what there is to thread stacks and files, and
+ * 2 MiB to own maps (core/own.h).
  * Where memory is rationed or promised (RLIMIT_DATA, overcommit_memory=2) it is
  * not accessible as a whole, or all of it would count: then each commit asks
  * the kernel.
@@ -36,12 +37,15 @@
 #include "linux/mmap.h"
 #include "linux/text.h"
 #include "misuse.h"
+#include "own.h"
 
 #define CHUNK ((size_t)2 << 20)
 /* Addresses are free, tables for them too until they are used; what limits the
  * window is how much of a machine's 47 bits others may want. */
 #define WINDOW_STANDARD ((size_t)1 << 40)
 #define WINDOW_PER_MEMORY 8
+/* Own maps take addresses, too: that of who has none, and a few threads'. */
+#define OWN_BYTES (4 * sizeof(struct own))
 #define WINDOW_LEAST ((size_t)8 << 20)
 /* Most programs have few threads. */
 #define CONTEXTS_FIRST 2
@@ -58,8 +62,10 @@ static union {
 } early = { .heap = { .misuse = early_misuse } };
 extern struct fallow board_heap __attribute__((alias("early")));
 struct board_settings board_settings;
+struct own board_own_none;
 _Thread_local struct board_thread board_thread = {
 	.local = &fl_local_none,
+	.own = &board_own_none,
 	.owner = OWNER_PARKED,
 	.context = BOARD_NO_CONTEXT,
 };
@@ -115,8 +121,11 @@ static size_t window_wanted(size_t memory)
 		size *= 2;
 	if (board_settings.window_bytes != 0)
 		size = (size_t)board_settings.window_bytes;
-	if (limit != SIZE_MAX && size > limit / 4 * 3)
-		size = limit / 4 * 3;
+	if (limit != SIZE_MAX) {
+		limit -= limit > OWN_BYTES ? OWN_BYTES : limit;
+		if (size > limit / 4 * 3)
+			size = limit / 4 * 3;
+	}
 	return size & ~(CHUNK - 1);
 }
 

@@ -25,6 +25,7 @@
 struct board_thread {
 	/* What its calls look into: see FL_PORT_SERVES. */
 	void *local;
+	void *own;
 	uint32_t owner;
 	uint32_t context;
 	/* Whether it is in a call, outside of the provider and of hooks. */
@@ -81,12 +82,18 @@ static inline unsigned fl_port_context(void)
 
 /* There is one heap.  thread.c. */
 #define FL_PORT_SERVES 1
-void fl_port_serve(unsigned context, void *local, uint32_t owner)
+void fl_port_serve(unsigned context, void *local, void *own, uint32_t owner)
 	__attribute__((visibility("hidden")));
+void *fl_port_own_make(unsigned context) __attribute__((visibility("hidden")));
 
 static inline void *fl_port_local(void)
 {
 	return __atomic_load_n(&board_thread.local, __ATOMIC_RELAXED);
+}
+
+static inline void *fl_port_own(void)
+{
+	return __atomic_load_n(&board_thread.own, __ATOMIC_RELAXED);
 }
 
 static inline uint32_t fl_port_owner(void)

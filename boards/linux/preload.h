@@ -10,6 +10,8 @@
 
 #include "linux/settings.h"
 
+struct own;
+
 #pragma GCC visibility push(hidden)
 
 /* Without contexts until it is made, which every call of fallow_...() can
@@ -43,6 +45,9 @@ size_t board_again_usable(void *p) __attribute__((cold, noinline));
 #define BOARD_CONTEXTS FALLOW_CONTEXTS_MAX
 /* The context that those share which have none. */
 #define BOARD_GUEST 0
+
+/* The own map of who has none.  Never written. */
+extern struct own board_own_none;
 
 /* Once, when the heap is made: what threads need.  Returns whether they can. */
 bool board_thread_begin(void);

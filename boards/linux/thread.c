@@ -34,11 +34,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "heap.h"
+#include "own.h"
 
 #define WORD_BITS 64
 #define ROUNDS (_POSIX_THREAD_DESTRUCTOR_ITERATIONS - 1)
@@ -89,7 +91,7 @@ static void index_mark(unsigned index, struct board_thread *thread)
 		threads_end = index + 1;
 }
 
-void fl_port_serve(unsigned context, void *local, uint32_t owner)
+void fl_port_serve(unsigned context, void *local, void *own, uint32_t owner)
 {
 	struct board_thread *thread = context == board_thread.context
 		? &board_thread
@@ -97,10 +99,26 @@ void fl_port_serve(unsigned context, void *local, uint32_t owner)
 
 	if (thread == NULL)
 		return;
-	/* Its calls read both, in no order: what they must not miss they see by
+	/* Its calls read them in no order: what they must not miss they see by
 	 * the barrier of whoever parks it. */
 	__atomic_store_n(&thread->local, local, __ATOMIC_RELAXED);
+	__atomic_store_n(&thread->own, own == NULL ? &board_own_none : own,
+		__ATOMIC_RELAXED);
 	__atomic_store_n(&thread->owner, owner, __ATOMIC_RELAXED);
+}
+
+/* Addresses are reserved, and memory is where the context has pages: 4 KiB for
+ * each 32 MiB, and so much at most that huge pages would be the most of it. */
+void *fl_port_own_make(unsigned context)
+{
+	void *own = mmap(NULL, sizeof(struct own), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	(void)context;
+	if (own == MAP_FAILED)
+		return NULL;
+	(void)madvise(own, sizeof(struct own), MADV_NOHUGEPAGE);
+	return own;
 }
 
 /* Makes the calling thread one context, or none.  Nobody parks that context
@@ -111,9 +129,10 @@ static void context_become(uint32_t context)
 
 	board_thread.context = context;
 	if (context == BOARD_NO_CONTEXT)
-		fl_port_serve(context, &fl_local_none, OWNER_PARKED);
+		fl_port_serve(context, &fl_local_none, NULL, OWNER_PARKED);
 	else
 		fl_port_serve(context, served_local(heap, context),
+			served_own(heap, context),
 			served_owner(heap, context));
 }
 

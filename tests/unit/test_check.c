@@ -429,11 +429,6 @@ static void break_kept_count(struct scene *s)
 	SET(s->local->kept_count, 1);
 }
 
-static void break_worth(struct scene *s)
-{
-	SET(s->full->worth, 9);
-}
-
 static void break_direct(struct scene *s)
 {
 	SET(s->local->direct[1], NULL);
@@ -689,7 +684,6 @@ static const struct {
 	{ "every free span is kept by one context", break_span_kept },
 	{ "what a context keeps is free", break_kept },
 	{ "kept_count counts what a context keeps", break_kept_count },
-	{ "worth is an eighth of the capacity", break_worth },
 	{ "a current page is its context's", break_current },
 	{ "a current page is its context's", break_current_owner },
 	{ "notified pages are NOTIFIED", break_notified },

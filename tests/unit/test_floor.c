@@ -223,20 +223,20 @@ static void test_sweep_current_full(void)
 	for (i = 2 * n; i < 256; i++)
 		fallow_free(&rig->heap, blocks[i]);
 	fl_local_account(heap, local->current[page->class]);
-	for (i = 0; i < page->worth; i++)
+	for (i = 0; i < page_worth(page); i++)
 		fallow_free(&rig->heap, blocks[i]);
 	CHECK(local->current[page->class] == page);
 	blocks[0] = fallow_alloc(&rig->heap, 512);
 	CHECK(white_page(rig, blocks[0]) == page);
 	CHECK_EQUAL(page->place, PLACE_FULL);
-	CHECK((page->worth - 1u) * 512 >= 2 * GRANULE_BYTES - 512);
+	CHECK((page_worth(page) - 1u) * 512 >= 2 * GRANULE_BYTES - 512);
 	epochs(rig, 100);
 	CHECK(!fl_hole_any(heap, page));
 	CHECK_EQUAL(page->place, PLACE_FULL);
 	drain(rig, FALLOW_FLOOR_EPOCHS + 8);
 	CHECK(fl_hole_any(heap, page));
 	fallow_free(&rig->heap, blocks[0]);
-	for (i = page->worth; i < 2 * n; i++)
+	for (i = page_worth(page); i < 2 * n; i++)
 		fallow_free(&rig->heap, blocks[i]);
 	white_end(rig);
 }

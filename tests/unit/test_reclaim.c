@@ -332,10 +332,10 @@ static void test_reclaim_asks_full(void)
 			fallow_host_context = 0;
 			CHECK(local->answered != heap->request);
 		}
-		for (i = 0; i < page->worth; i++)
+		for (i = 0; i < page_worth(page); i++)
 			fallow_free(&rig->heap, blocks[i]);
 		CHECK_EQUAL(local->current[page->class] == page, !asked);
-		for (i = 0; i < page->worth; i++)
+		for (i = 0; i < page_worth(page); i++)
 			blocks[i] = fallow_alloc(&rig->heap, 512);
 		/* The next time it is the other one's turn. */
 		for (i = 0; i < n / 2; i++) {

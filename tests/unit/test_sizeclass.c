@@ -238,6 +238,42 @@ static void test_sizeclass_begins(void)
 	}
 }
 
+/* Whether the address at this distance from a page's begin is taken for one of its
+ * blocks, all of which are formed. */
+static bool begins_far(const struct page *page, uint64_t offset)
+{
+	return page->kind == PAGE_SMALL
+		? small_begins(page, offset)
+		: bits_place_far(page, offset) < page->formed;
+}
+
+/* No address outside of a page is that of a block of it: beside it, at each power
+ * of two, and anywhere. */
+static void test_sizeclass_far(void)
+{
+	struct chunk chunk = { .base = CHUNK_BYTES * 5 };
+	uint64_t random = test_seed;
+	struct page page;
+
+	for (unsigned class = 0; class < CLASS_COUNT; class++) {
+		unsigned n = fl_size_page_slices(class, false);
+
+		fl_page_init(&page, &chunk, 0, class, n);
+		page_form(&page, page.capacity);
+		for (unsigned i = 0; i < 4096; i++) {
+			uint64_t near = i / 64 * page.block_size;
+			uint64_t far = i % 64 < 49 ? (uint64_t)1 << i % 64
+						   : test_random(&random) >> 16;
+			uint64_t at = (i / 64 + i) % 2 == 0 ? near + far
+							     : near - far;
+
+			CHECK_EQUAL(begins_far(&page, at),
+				at < page.capacity * page.block_size &&
+					at % page.block_size == 0);
+		}
+	}
+}
+
 const struct test tests[] = {
 	{ "sizeclass_smallest", test_sizeclass_smallest },
 	{ "sizeclass_direct", test_sizeclass_direct },
@@ -248,5 +284,6 @@ const struct test tests[] = {
 	{ "sizeclass_aligned", test_sizeclass_aligned },
 	{ "sizeclass_place", test_sizeclass_place },
 	{ "sizeclass_begins", test_sizeclass_begins },
+	{ "sizeclass_far", test_sizeclass_far },
 	{ NULL, NULL },
 };
