@@ -9,9 +9,10 @@
 
 /* Ranges a batch carries, 25 bytes each, and what they belong to, 16 bytes: on a
  * stack that may be 2 KiB in all, where an allocation that reclaims has a third
- * of it already. */
+ * of it already.  Ranges are what a call is worth: a batch without room for a
+ * slice's goes.  Few have more entries than these before that. */
 #define BATCH_RANGES 23
-#define BATCH_ENTRIES 11
+#define BATCH_ENTRIES 8
 _Static_assert(BATCH_RANGES <= FALLOW_RANGES_MAX, "one call carries a batch");
 /* A slice has at most this many runs of granules: every other one. */
 #define SLICE_RANGES ((SLICE_GRANULES + 1) / 2)
