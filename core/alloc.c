@@ -130,7 +130,9 @@ static void *block_alloc(struct op *op, const struct request *request)
 	if (block == NULL && class >= CLASS_FIRST_MEDIUM)
 		return span_instead(op, request);
 	if (block != NULL)
-		block_clear(op, block, class_size(class), clean);
+		block_clear(op, block,
+			map_find(op->heap, (uintptr_t)block)->block_size,
+			clean);
 	return block;
 }
 

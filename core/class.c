@@ -5,7 +5,7 @@
  *
  *   1. the current page's free blocks, then what others freed of it
  *   2. another page of the class in this context (local.c)
- *   3. an abandoned page with free blocks
+ *   3. an abandoned page with free blocks; a larger class's (lend.c)
  *   4. an unformed tail: committed already, or committed now
  *   5. a hole in a page of this context, committed now
  *   6. a fresh page, in the fullest chunk that has room; if its first commit
@@ -304,44 +304,16 @@ void *fl_class_alloc(
 					(uint8_t)align_log2);
 			return block;
 		}
-		if (!fl_local_refill(op->heap, op->local, class) &&
-			!class_adopt(op, class) && !class_extend(op, class) &&
-			!class_fill(op, class) && !class_open(op, class))
+		if (fl_local_refill(op->heap, op->local, class) ||
+			class_adopt(op, class))
+			continue;
+		block = fl_class_lend(op, class, align_log2, clean);
+		if (block != NULL)
+			return block;
+		if (!class_extend(op, class) && !class_fill(op, class) &&
+			!class_open(op, class))
 			return NULL;
 	}
-}
-
-void *fl_class_borrow(
-	struct op *op, unsigned class, unsigned align_log2, bool *clean)
-{
-	enum page_kind kind = class_kind(class);
-	/* What a block of the right class would be aligned to. */
-	size_t align = class_size(class) & (0 - class_size(class));
-
-	if (align < (size_t)1 << align_log2)
-		align = (size_t)1 << align_log2;
-	for (class++; class < CLASS_COUNT && class_kind(class) == kind;
-		class++) {
-		struct page *page;
-		void *block;
-
-		if (class_size(class) % align != 0)
-			continue;
-		page = op->local->current[class];
-		if (page_free_count(page) == 0 &&
-			!fl_local_refill(op->heap, op->local, class))
-			continue;
-		page = op->local->current[class];
-		block = page_pop(page, clean);
-		if (block == NULL)
-			continue;
-		/* A sized free will name less than half of the block. */
-		if (fl_load_relaxed(&page->loose) <= align_log2)
-			fl_store_relaxed(&page->loose,
-				(uint8_t)(align_log2 > 0 ? align_log2 : 1));
-		return block;
-	}
-	return NULL;
 }
 
 /* Notes how many blocks others must free before the page is empty. */

@@ -16,6 +16,14 @@ void *fl_class_alloc(
 	struct op *op, unsigned class, unsigned align_log2, bool *clean);
 
 /*
+ * A free block of this context's in one of a few larger classes, where one of the
+ * right class takes memory that is not committed; NULL if there is none, or none
+ * is to be lent: see lend.c.  Calls nobody.
+ */
+void *fl_class_lend(
+	struct op *op, unsigned class, unsigned align_log2, bool *clean);
+
+/*
  * A free block of this context's in a larger class with the same kind of page,
  * where none of the right class can be had; NULL if there is none.  Calls
  * nobody.

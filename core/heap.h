@@ -503,6 +503,12 @@ static inline void op_local(struct op *op)
 		: NULL;
 }
 
+/* Whether the heap looks at what it holds before it holds more: pace.c. */
+static inline bool heap_paced(const struct heap *heap)
+{
+	return fl_load_relaxed(&heap->pacing.at) != SIZE_MAX;
+}
+
 /* The epoch, as a page or a slice notes it when it is used. */
 static inline uint16_t heap_epoch(const struct heap *heap)
 {

@@ -181,6 +181,15 @@ static uint32_t commit_goal(const struct page *page)
 	return (uint32_t)goal;
 }
 
+bool fl_page_ready(const struct heap *heap, const struct page *page)
+{
+	size_t need = ((size_t)page->formed + 1) * page->block_size;
+
+	return need <= page->committed ||
+		fl_memory_populated(heap, page->base + page->committed,
+			align_up(need - page->committed, GRANULE_BYTES));
+}
+
 bool fl_page_commit(struct op *op, struct page *page)
 {
 	uint32_t from = page->committed;

@@ -19,6 +19,10 @@ uint32_t fl_page_fold(struct page *page, struct local *local);
 /* Forms blocks in committed memory: returns whether there were any. */
 bool fl_page_form(struct page *page);
 
+/* Whether a block of the page more can be formed without the provider: memory
+ * for it is committed. */
+bool fl_page_ready(const struct heap *heap, const struct page *page);
+
 /* Bytes of the page that blocks can ever use, in granules. */
 size_t fl_page_extent(const struct page *page);
 

@@ -222,8 +222,10 @@ struct fallow_config {
 	 * idle: free slices, and what is free in its pages, that were not used
 	 * since the last such look.  Peaks are lower, where one size has left
 	 * what another cannot use; that memory is committed anew when it is
-	 * wanted again.  0: never.  4 to 64 MiB suit; below, the memory is soon
-	 * wanted again as a rule.
+	 * wanted again.  And at any size a block above 1 KiB may be one of a
+	 * larger class, less than twice as large as what was asked for, where
+	 * one of its own would take memory.  0: neither.  4 to 64 MiB suit;
+	 * below, the memory is soon wanted again as a rule.
 	 */
 	size_t pace_from_bytes;
 };
@@ -410,9 +412,9 @@ void fallow_free_sized(struct fallow *heap, void *p, size_t size);
 size_t fallow_usable_size(struct fallow *heap, const void *p);
 
 /* Returns the usable size of a block that fallow_alloc(size) returns; 0 iff
- * `size` is above FALLOW_SIZE_MAX.  Only where memory has run out, or with
- * FALLOW_NOWAIT, is a block larger: rounded up to granules, or one of a larger
- * class. */
+ * `size` is above FALLOW_SIZE_MAX.  Only where memory has run out, with
+ * FALLOW_NOWAIT, or with config.pace_from_bytes, is a block larger: rounded up to
+ * granules, or one of a larger class. */
 size_t fallow_good_size(size_t size) __attribute__((const));
 
 /* Whether the address is in a page or span of this heap.  Context: any. */
