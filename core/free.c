@@ -62,29 +62,6 @@ static inline bool bits_put(
 	return unlikely(fl_add_hot(&page->above, -1u) == 0);
 }
 
-/* What a free into a page that its owner does not look at by itself has to say:
- * it is the `count`th of others', which may make it `worthy` of being told of.
- * The page, of this class when it was freed, may be gone: what follows looks at
- * it under a lock. */
-static __attribute__((noinline)) void remote_tell(struct op *op,
-	struct page *page, unsigned class, enum remote_state state,
-	uint32_t count, bool worthy, bool parked)
-{
-	/* In TRANSIT: a sweep that has looked at it may be putting it back. */
-	bool asleep = parked || state == REMOTE_ABANDONED ||
-		state == REMOTE_TRANSIT;
-
-	if (state == REMOTE_FULL && worthy)
-		fl_local_notify(op->heap, page);
-	else if (state == REMOTE_ABANDONED)
-		fl_class_abandoned_free(op, page, class, count, worthy);
-	if (asleep)
-		heap_changed(op->heap);
-	op_drop(op);
-	if (asleep)
-		fl_sweep_wanted(op->heap);
-}
-
 /* Whether the page's owner looks at it as one that is parked does: not before
  * somebody sweeps.  Asked when the block is there, or one that parks, and whoever
  * sweeps it then, may come in between; ordered behind the push, which together
@@ -104,6 +81,30 @@ static inline bool owner_parked(
 				0);
 }
 
+/* What a free into a page that its owner does not look at by itself has to say:
+ * it is the `count`th of others', and so many make it `worth` being told of.
+ * The page, of this class when it was freed, may be gone: what follows looks at
+ * it under a lock. */
+static __attribute__((noinline)) void remote_tell(struct op *op,
+	struct page *page, unsigned class, uint64_t word, uint32_t count,
+	uint32_t worth)
+{
+	enum remote_state state = remote_state(word);
+	/* In TRANSIT: a sweep that has looked at it may be putting it back. */
+	bool asleep = state == REMOTE_ABANDONED || state == REMOTE_TRANSIT ||
+		owner_parked(op->heap, page);
+
+	if (state == REMOTE_FULL && count == worth)
+		fl_local_notify(op->heap, page);
+	else if (state == REMOTE_ABANDONED)
+		fl_class_abandoned_free(op, page, class, count, count == worth);
+	if (asleep)
+		heap_changed(op->heap);
+	op_drop(op);
+	if (asleep)
+		fl_sweep_wanted(op->heap);
+}
+
 /* A block of a page that another context owns, or none, or this one while it is
  * parked. */
 static __attribute__((noinline)) void remote_free(
@@ -118,7 +119,7 @@ static __attribute__((noinline)) void remote_free(
 	unsigned class = page->class;
 	uint32_t count;
 	uint64_t word;
-	bool taken, parked;
+	bool taken;
 
 	if (unlikely(misuse_doubtful_holed(
 		    op->heap, page, (uintptr_t)p)) &&
@@ -134,17 +135,11 @@ static __attribute__((noinline)) void remote_free(
 	usage_freed(op->heap->usage, size);
 	count = remote_count_of(small, word);
 	/* If the page is another's by now, that one has the block. */
-	parked = owner_parked(op->heap, page);
-	/* As a rule the owner looks by itself, or has been told: the states from
-	 * OWNED to NOTIFIED. */
-	if (likely(!parked && word - remote_word(REMOTE_OWNED, 0) <
-				remote_word(REMOTE_ABANDONED, 0) -
-					remote_word(REMOTE_OWNED, 0) &&
-		    (count != worth || remote_state(word) != REMOTE_FULL)))
+	if (likely(remote_quiet(word, count, worth) &&
+		    !owner_parked(op->heap, page)))
 		op_drop(op);
 	else
-		remote_tell(op, page, class, remote_state(word), count,
-			count == worth, parked);
+		remote_tell(op, page, class, word, count, worth);
 }
 
 /* A block of a medium page of this context. */
@@ -314,7 +309,7 @@ static __attribute__((noinline)) void wake_other(
 
 /* A block of another's page, or of this context's that is parked or holed, or
  * a span that is not to be kept. */
-static __attribute__((noinline)) void free_others(void *p, struct page *page,
+static __attribute__((noinline)) void others_any(void *p, struct page *page,
 	struct heap *heap, uintptr_t caller, struct fl_port_state state)
 {
 	struct op op = { .heap = heap, .state = state, .caller = caller };
@@ -327,6 +322,59 @@ static __attribute__((noinline)) void free_others(void *p, struct page *page,
 		remote_free(&op, p, page);
 	else
 		free_other(p, heap, caller, state);
+}
+
+/* What remote_tell() does, behind a free of a small block outside of an op. */
+static __attribute__((noinline)) void others_tell(struct heap *heap,
+	struct page *page, unsigned class, uint64_t word, uint32_t worth,
+	struct fl_port_state state)
+{
+	struct op op = { .heap = heap, .state = state };
+
+	op_local(&op);
+	remote_tell(&op, page, class, word, remote_count_of(true, word),
+		worth);
+}
+
+/* Whether a block is of a small page without holes, there is no doubt about it,
+ * and the calling context is one and in no call.  Whether that is parked does not
+ * matter: one that frees and allocates nothing is, as a rule; and if the page is
+ * its own it is, and frees as another. */
+static inline bool others_small(
+	const struct heap *heap, const struct page *page, const void *p)
+{
+	unsigned index = fl_port_context();
+
+	return page->kind == PAGE_SMALL && !page_holed(page) &&
+		index < fl_load_hot(&heap->contexts) &&
+		heap->locals[index]->calling == 0 &&
+		!misuse_doubtful_small(page, p);
+}
+
+/* The same as others_any(); flat for a small block of another's. */
+static __attribute__((noinline)) void free_others(void *p, struct page *page,
+	struct heap *heap, uintptr_t caller, struct fl_port_state state)
+{
+	/* Behind the push the page may be another's. */
+	size_t size = page->block_size;
+	uint32_t worth = page_worth(page);
+	unsigned class = page->class;
+	uint64_t word;
+
+	if (unlikely(!others_small(heap, page, p))) {
+		others_any(p, page, heap, caller, state);
+		return;
+	}
+	block_mark_set(page, p);
+	word = remote_push_small(page, p,
+		small_index(page,
+			(uint32_t)(uintptr_t)p & (uint32_t)(SLICE_BYTES - 1)));
+	usage_freed(heap->usage, size);
+	if (likely(remote_quiet(word, remote_count_of(true, word), worth) &&
+		    !owner_parked(heap, page)))
+		fl_port_leave(state);
+	else
+		others_tell(heap, page, class, word, worth, state);
 }
 
 /* Frees a span that the context may keep, as it does as a rule; returns whether

@@ -118,34 +118,57 @@ static inline void remote_full_end(struct page *page)
 		;
 }
 
+/* Whether the owner of a page whose word is as a free has left it, with so many
+ * blocks, looks at it by itself, or has been told: the states from OWNED to
+ * NOTIFIED, but for a full page that has become worth queueing. */
+static inline bool remote_quiet(uint64_t word, uint32_t count, uint32_t worth)
+{
+	return word - remote_word(REMOTE_OWNED, 0) <
+			remote_word(REMOTE_ABANDONED, 0) -
+				remote_word(REMOTE_OWNED, 0) &&
+		(count != worth || remote_state(word) != REMOTE_FULL);
+}
+
 /*
- * Frees a block of a page that the caller does not own.  From then on the
+ * Frees a block of a small page that the caller does not own.  From then on the
  * caller has no claim to the page: it may be another's, or none, or one of
- * another class.  Returns the word as it is with the block; *taken says if the
- * block was in it already (bit-word pages only), and then nothing changed.
+ * another class.  Returns the word as it is with the block.
  */
-static inline uint64_t remote_push(
-	struct page *page, void *block, uint32_t index, bool *taken)
+static inline uint64_t remote_push_small(
+	struct page *page, void *block, uint32_t index)
 {
 	/* Pairs with whoever changed the state: the record is then as that
 	 * one left it. */
 	uint64_t old = fl_load_acquire(&page->remote);
 	uint64_t new;
 
-	*taken = false;
 	do {
-		if (page->kind == PAGE_SMALL) {
-			((struct block *)block)->next = remote_head(page, old);
-			new = (old & ~(uint64_t)0xffff) + ((uint64_t)1 << 16) +
-				index + 1;
-		} else {
-			*taken = old >> index & 1;
-			if (*taken)
-				return old;
-			new = old | (uint64_t)1 << index;
-		}
+		((struct block *)block)->next = remote_head(page, old);
+		new = (old & ~(uint64_t)0xffff) + ((uint64_t)1 << 16) + index +
+			1;
 		/* Pairs with remote_take(): the link, and whatever the caller
 		 * wrote to the block before freeing it, come first. */
+	} while (!fl_cas_acq_rel(&page->remote, &old, new));
+	return new;
+}
+
+/* The same of any page; *taken says if the block was in the word already
+ * (bit-word pages only), and then nothing changed. */
+static inline uint64_t remote_push(
+	struct page *page, void *block, uint32_t index, bool *taken)
+{
+	uint64_t old, new;
+
+	*taken = false;
+	if (page->kind == PAGE_SMALL)
+		return remote_push_small(page, block, index);
+	old = fl_load_acquire(&page->remote);
+	do {
+		*taken = old >> index & 1;
+		if (*taken)
+			return old;
+		new = old | (uint64_t)1 << index;
+		/* As in remote_push_small(). */
 	} while (!fl_cas_acq_rel(&page->remote, &old, new));
 	return new;
 }

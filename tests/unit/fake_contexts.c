@@ -4,6 +4,7 @@
  * own the page, contexts that go offline and pages that find new owners, calls
  * with interrupts off.  The port is checked after every call.
  */
+#include "heap.h"
 #include "sim_fake.h"
 #include "test.h"
 
@@ -320,6 +321,50 @@ static void test_contexts_beyond(void)
 	fake_end(fake);
 }
 
+/* A free of another's block while a call of the context's is in the provider. */
+static void test_contexts_free_inside_call(void)
+{
+	struct fake *fake = fake_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 2);
+	struct rig *rig = fake->rig;
+	void *p = fallow_alloc(&rig->heap, 100);
+	struct local *local = heap_of(&rig->heap)->locals[1];
+
+	test_port.context = 1;
+	local->calling = 1;
+	fallow_free(&rig->heap, p);
+	local->calling = 0;
+	CHECK_EQUAL(rig->misuses, 1);
+	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_REENTRY);
+	rig->misuses_expected = 1;
+	fallow_free(&rig->heap, p);
+	fake_end(fake);
+}
+
+/* A second free, by another, of a block whose memory is gone: seen without a
+ * look at it. */
+static void test_contexts_free_in_hole(void)
+{
+	static void *volatile blocks[4096];
+	struct fake *fake = fake_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 2);
+	struct rig *rig = fake->rig;
+
+	for (unsigned i = 0; i < 4096; i++)
+		CHECK((blocks[i] = fallow_alloc(&rig->heap, 64)) != NULL);
+	for (unsigned i = 1; i < 4096; i++)
+		if (i % 1000 != 0)
+			fallow_free(&rig->heap, blocks[i]);
+	fallow_collect(&rig->heap);
+	CHECK(snapshot(fake).holes > 0);
+	test_port.context = 1;
+	fallow_free(&rig->heap, blocks[1500]);
+	CHECK_EQUAL(rig->misuses, 1);
+	CHECK_EQUAL(rig->misuse.kind, FALLOW_MISUSE_DOUBLE_FREE);
+	rig->misuses_expected = 1;
+	for (unsigned i = 0; i < 4096; i += 1000)
+		fallow_free(&rig->heap, blocks[i]);
+	fake_end(fake);
+}
+
 const struct test tests[] = {
 	{ "contexts_free_remotely", test_contexts_free_remotely },
 	{ "contexts_in_a_ring", test_contexts_in_a_ring },
@@ -336,5 +381,7 @@ const struct test tests[] = {
 	{ "contexts_irqs_off_exhausted", test_contexts_irqs_off_exhausted },
 	{ "contexts_two_heaps", test_contexts_two_heaps },
 	{ "contexts_beyond", test_contexts_beyond },
+	{ "contexts_free_inside_call", test_contexts_free_inside_call },
+	{ "contexts_free_in_hole", test_contexts_free_in_hole },
 	{ NULL, NULL },
 };

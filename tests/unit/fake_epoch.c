@@ -166,6 +166,27 @@ static void test_sweep_wanted_once(void)
 	fake_end(fake);
 }
 
+/* The same of a block whose free leaves no granule without another. */
+static void test_sweep_wanted_small(void)
+{
+	struct fake *fake = clock_begin(2, FALLOW_FLOOR_NONE);
+	struct sim *sim = &fake->rig->sim;
+	void *blocks[3];
+	uint64_t wanted;
+
+	for (unsigned i = 0; i < 3; i++)
+		blocks[i] = alloc_as(fake, 0, 64);
+	park_as(fake, 0);
+	for (unsigned i = 0; i < 4 && sweep_as(fake, 1) != 0; i++)
+		sim->ticks += TICKS;
+	wanted = sim->made[SIM_WANTED];
+	free_as(fake, 1, blocks[1]);
+	CHECK_EQUAL(sim->made[SIM_WANTED], wanted + 1);
+	free_as(fake, 1, blocks[0]);
+	free_as(fake, 1, blocks[2]);
+	fake_end(fake);
+}
+
 static void *freed_late;
 static uint64_t freed_context;
 
@@ -372,6 +393,7 @@ const struct test tests[] = {
 	{ "sweep_mover_held_up", test_sweep_mover_held_up },
 	{ "sweep_clock_read_early", test_sweep_clock_read_early },
 	{ "sweep_wanted_once", test_sweep_wanted_once },
+	{ "sweep_wanted_small", test_sweep_wanted_small },
 	{ "sweep_wanted_offline", test_sweep_wanted_offline },
 	{ "sweep_freed_meanwhile", test_sweep_freed_meanwhile },
 	{ "sweep_asked_meanwhile", test_sweep_asked_meanwhile },
