@@ -245,17 +245,25 @@ static __attribute__((noinline)) struct page *dry_fullest(struct page *first)
 	return best;
 }
 
-/* A full page is full no more: it is queued, or if it is the one that its class
- * allocates from, it is that alone.  By a sweep, or whoever has noted the move. */
+/* A page that was full and is in no list is queued, or if it is the one that its
+ * class allocates from, it is that alone: what is current and queued would be put
+ * among the full ones twice.  By a sweep, or whoever has noted the move. */
+static void full_left(
+	const struct heap *heap, struct local *local, struct page *page)
+{
+	if (local->current[page->class] == page)
+		local_serve(local, page);
+	else
+		queue_link(heap, local, page);
+}
+
+/* A full page is full no more.  By a sweep, or whoever has noted the move. */
 static void full_leave(
 	const struct heap *heap, struct local *local, struct page *page)
 {
 	list_remove(&local->full[page->class], page);
 	remote_full_end(page);
-	if (local->current[page->class] == page)
-		local_serve(local, page);
-	else
-		queue_link(heap, local, page);
+	full_left(heap, local, page);
 }
 
 /* A page out of `notified`: the owner looks at it by itself again, and it is
@@ -267,21 +275,18 @@ static uint32_t notified_take(
 
 	remote_change(page, REMOTE_OWNED);
 	blocks = fl_page_fold(page, local);
+	pass_moved(heap, &local->moved);
 	/* The owner's own frees may have queued it before the news came, and
 	 * its allocations may have filled it again. */
 	if (page->place != PLACE_FULL) {
-		pass_moved(heap, &local->moved);
 		fl_local_settle(heap, local, page);
-		return blocks;
-	}
-	if (page_used(page) < page->formed) {
-		pass_moved(heap, &local->moved);
+	} else if (page_used(page) < page->formed) {
 		full_leave(heap, local, page);
-		return blocks;
+	} else {
+		list_remove(&local->full[page->class], page);
+		if (!full_insert(heap, local, page))
+			full_left(heap, local, page);
 	}
-	list_remove(&local->full[page->class], page);
-	if (!full_insert(heap, local, page))
-		queue_insert(heap, local, page);
 	return blocks;
 }
 
