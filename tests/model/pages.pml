@@ -59,6 +59,7 @@
 #define QUEUE 2
 #define FULLS 3
 #define ABANDONS 4
+#define DRYS 5
 
 /* at[]: where a block is */
 #define UNFORMED 0
@@ -75,11 +76,13 @@
 byte owner[PAGES] = NONE;
 short remote[PAGES];
 byte used[PAGES], formed[PAGES], free[PAGES], wake[PAGES], place[PAGES];
-byte frozen[PAGES], notified_next[PAGES];
+byte notified_next[PAGES];
+/* They share their place in a record. */
+#define frozen notified_next
 byte below[PAGES * BLOCKS];
 
 byte current[CONTEXTS] = NONE;
-byte queue[CONTEXTS], fulls[CONTEXTS];
+byte queue[CONTEXTS], fulls[CONTEXTS], dry[CONTEXTS];
 byte notified[CONTEXTS], told[CONTEXTS]; /* page + 1 */
 byte local_lock[CONTEXTS], heap_lock; /* its holder + 1 */
 bit parked[CONTEXTS];
@@ -113,6 +116,9 @@ byte turn, alive = (1 << THREADS) - 1, waiting;
 #ifndef NO_CURRENT
 #define NO_CURRENT (current[me] == NONE)
 #endif
+
+/* Pages that the context queues, or that are dry. */
+#define QUEUED(page) ((queue[me] | dry[me]) & ONE(page))
 
 #define LOCKED_LOCAL (local_lock[me] == self + 1)
 
@@ -175,8 +181,14 @@ inline lock_leave(lock) {
 inline unlinked(page) {
 	assert(place[page] == NOWHERE && !(abandoned & ONE(page)));
 	for (i : 0 .. CONTEXTS - 1) {
-		assert(current[i] != page);
-		assert(!((queue[i] | fulls[i]) & ONE(page)))
+		assert(!((queue[i] | fulls[i] | dry[i]) & ONE(page)))
+	}
+	i = 0
+}
+
+inline not_current(page) {
+	for (i : 0 .. CONTEXTS - 1) {
+		assert(current[i] != page)
 	}
 	i = 0
 }
@@ -196,28 +208,51 @@ inline list_remove(list, page) {
 	place[page] = NOWHERE
 }
 
-inline queue_insert(page) {
-	list_insert(queue[me], page, QUEUE);
-	wake[page] = 0
+/* Blocks in use at which the owner's free of a dry page takes the slow path. */
+#define DRY_WAKE(page) (formed[page] > WORTH -> formed[page] - WORTH : 0)
+
+/* What is current as well is in no list but the full ones. */
+inline queue_link(page) {
+	not_current(page);
+	if
+	:: free[page] == 0 ->
+		list_insert(dry[me], page, DRYS);
+		wake[page] = DRY_WAKE(page)
+	:: else ->
+		list_insert(queue[me], page, QUEUE);
+		wake[page] = 0
+	fi
 }
 
-inline current_set(page) {
+/* What was current is among the full ones, or dry. */
+inline local_serve(page) {
 	touch(page);
+	place[page] = NOWHERE;
 	unlinked(page);
-	assert(current[me] == NONE);
+	assert(current[me] == NONE || current[me] == page ||
+		place[current[me]] != CURRENT);
 	current[me] = page;
 	place[page] = CURRENT;
 	wake[page] = NONE
 }
 
+/* The page's wake is as it was, unless the page has become a full one. */
+inline full_set(page) {
+	list_insert(fulls[me], page, FULLS);
+	wake[page] = BLOCKS - WORTH
+}
+
 inline fl_local_remove(page) {
+	touch(page);
 	if
-	:: place[page] == CURRENT ->
-		touch(page);
-		assert(current[me] == page);
-		current[me] = NONE
+	:: current[me] == page -> current[me] = NONE
+	:: else -> assert(place[page] != CURRENT)
+	fi;
+	if
 	:: place[page] == QUEUE -> list_remove(queue[me], page)
 	:: place[page] == FULLS -> list_remove(fulls[me], page)
+	:: place[page] == DRYS -> list_remove(dry[me], page)
+	:: else
 	fi;
 	place[page] = NOWHERE;
 	wake[page] = NONE
@@ -343,8 +378,8 @@ inline fl_local_join(page) {
 	d_step {
 		CHANGE(page, OWNED);
 		if
-		:: NO_CURRENT -> current_set(page)
-		:: else -> queue_insert(page)
+		:: NO_CURRENT -> local_serve(page)
+		:: else -> queue_link(page)
 		fi
 	}
 }
@@ -386,20 +421,58 @@ inline full_insert(page) {
 			fi
 		fi;
 		if
-		:: ok -> d_step {
-			place[page] = NOWHERE;
-			if
-			:: current[me] == page -> current[me] = NONE
-			:: else
-			fi;
-			list_insert(fulls[me], page, FULLS);
-			wake[page] = BLOCKS - WORTH
-		}
-		break
+		:: ok -> d_step { full_set(page) } break
 		:: else
 		fi
 	od;
 	word = 0
+}
+
+inline full_end(page) {
+	point();
+	d_step {
+		touch(page);
+		if
+		:: STATE(remote[page]) == FULL -> CHANGE(page, OWNED);
+			SAY("page %d is full no more, context %d\n", page, me)
+		:: else
+		fi
+	}
+}
+
+/* In a d_step. */
+inline full_left(page) {
+	if
+	:: current[me] == page -> local_serve(page)
+	:: else -> queue_link(page)
+	fi
+}
+
+inline full_leave(page) {
+	d_step { list_remove(fulls[me], page) }
+	full_end(page);
+	d_step { full_left(page) }
+}
+
+inline fl_local_settle(page) {
+	if
+	:: place[page] == FULLS && formed[page] - used[page] >= WORTH ->
+		full_leave(page)
+	:: place[page] == QUEUE || place[page] == DRYS -> d_step {
+		wake[page] = (place[page] == QUEUE -> 0 : DRY_WAKE(page));
+		if
+		:: place[page] == QUEUE && free[page] == 0 ->
+			list_remove(queue[me], page);
+			queue_link(page)
+		:: place[page] == DRYS && free[page] != 0 &&
+			used[page] <= wake[page] ->
+			list_remove(dry[me], page);
+			queue_link(page)
+		:: else
+		fi
+	}
+	:: else
+	fi
 }
 
 inline notified_take(page) {
@@ -411,18 +484,19 @@ inline notified_take(page) {
 	}
 	fl_page_fold(page);
 	if
-	:: place[page] != FULLS -> skip
+	:: place[page] != FULLS -> fl_local_settle(page)
+	:: place[page] == FULLS && used[page] < formed[page] -> full_leave(page)
 	:: else ->
-		d_step {
-			list_remove(fulls[me], page);
-			ok = 0
+		d_step { list_remove(fulls[me], page) }
+		full_insert(page);
+		if
+		:: !ok -> d_step {
+#ifdef BROKEN_QUEUED
+			queue_link(page)
+#else
+			full_left(page)
+#endif
 		}
-		if
-		:: used[page] < formed[page] -> skip
-		:: else -> full_insert(page)
-		fi;
-		if
-		:: !ok -> d_step { queue_insert(page) }
 		:: else
 		fi
 	fi
@@ -464,39 +538,111 @@ inline notified_push(context, page) {
 	first = 0
 }
 
-inline full_end(page) {
-	point();
-	d_step {
-		touch(page);
-		if
-		:: STATE(remote[page]) == FULL -> CHANGE(page, OWNED);
-			SAY("page %d is full no more, context %d\n", page, me)
-		:: else
-		fi
-	}
-}
-
-/* ok: an empty page is in TRANSIT, to be released. */
+/* The owner's free has brought `used` down to `wake`.  ok: an empty page is in
+ * TRANSIT, to be released: of a lean heap; another keeps it.  Here, either. */
 inline fl_local_wake(page) {
 	ok = 0;
-	more = 1;
 	if
-	:: place[page] == FULLS ->
-		d_step { list_remove(fulls[me], page) }
-		full_end(page);
-		d_step { queue_insert(page); more = used[page] == 0 }
+	:: place[page] == FULLS -> full_leave(page)
 	:: else
 	fi;
 	if
-	:: !more || place[page] != QUEUE || used[page] > 0 -> skip
+	:: place[page] != QUEUE && place[page] != DRYS -> skip
 	:: else ->
 		point();
 		if
-		:: STATE(remote[page]) != OWNED -> skip
-		:: else -> fl_local_leave(page); ok = 1
+		:: used[page] == COUNT(remote[page]) -> fl_page_fold(page)
+		:: else
+		fi;
+		point();
+		if
+		:: used[page] > 0 || STATE(remote[page]) != OWNED ->
+			fl_local_settle(page)
+		:: else ->
+			if
+			:: d_step {
+				if
+				:: place[page] == DRYS ->
+					list_remove(dry[me], page);
+					queue_link(page)
+				:: else
+				fi
+			}
+			:: fl_local_leave(page); ok = 1
+			fi
+		fi
+	fi
+}
+
+/* In the state FULL and without others' blocks, as the word must be. */
+inline local_used_up(page) {
+	ok = 0;
+	if
+	:: place[page] != CURRENT || formed[page] < BLOCKS -> skip
+	:: else ->
+		point();
+#ifdef BROKEN_USED_UP
+		if
+		:: true -> d_step {
+			CHANGE(page, FULL);
+#else
+		if
+		:: remote[page] == WORD(OWNED, 0) -> d_step {
+			remote[page] = WORD(FULL, 0);
+#endif
+			SAY("page %d is used up, context %d\n", page, me);
+			full_set(page);
+			ok = 1
+		}
+		:: else
+		fi
+	fi
+}
+
+/* ok: the full page serves where it is. */
+inline local_full_serve(page) {
+	q = current[me];
+	ok = 1;
+	if
+	:: q == page -> skip
+	:: q == NONE -> ok = 0
+	:: else ->
+		if
+		:: free[q] != 0 -> ok = 0
+		:: free[q] == 0 && place[q] == FULLS -> skip
+		:: else -> local_used_up(q)
+		fi;
+		if
+		:: ok -> d_step {
+			touch(page);
+			current[me] = page;
+			SAY("page %d serves where it is, context %d\n", page, me)
+		}
+		:: else
 		fi
 	fi;
-	more = 0
+	q = 0
+}
+
+/* ok: the full page is queued, by one exchange of its word. */
+inline local_full_queue(page) {
+	ok = 0;
+	if
+	:: current[me] == page || used[page] == 0 -> skip
+	:: else ->
+		point();
+		if
+		:: remote[page] == WORD(FULL, 0) -> d_step {
+			remote[page] = WORD(OWNED, 0);
+			list_remove(fulls[me], page);
+			queue_link(page);
+			assert(place[page] == QUEUE);
+			SAY("page %d is queued at once, context %d\n", page, me);
+			ok = 1
+		}
+		:: else
+		fi
+	fi
 }
 
 /* ------------------------------------------------------------ class.c -- */
@@ -609,6 +755,11 @@ inline fl_class_abandoned_free(page, worthy, wanted) {
 inline page_abandon(page) {
 	fl_local_leave(page);
 	page_fold_cheap(page);
+	abandoned_enter(page)
+}
+
+/* A page in TRANSIT is released if it is empty, or nobody's. */
+inline abandoned_enter(page) {
 	if
 	:: used[page] == 0 -> fl_class_release(page)
 	:: else ->
@@ -617,7 +768,7 @@ inline page_abandon(page) {
 			frozen[page] = used[page];
 			list_insert(abandoned, page, ABANDONS);
 			holder[page] = HEAP_LOCK;
-			SAY("page %d is abandoned by context %d\n", page, me)
+			SAY("page %d is nobody's, by context %d\n", page, me)
 		}
 		point();
 		d_step {
@@ -714,40 +865,60 @@ inline fl_page_form(page) {
 	}
 }
 
-/* p: a queued page with a free block, or NONE. */
+/* p: a page with a free block, which all queued ones have, and then some dry
+ * ones; or NONE. */
 inline queue_fullest() {
 	d_step {
 		p = 0;
 		do
-		:: p == PAGES -> p = NONE; break
-		:: p < PAGES && (queue[me] & ONE(p)) && used[p] < formed[p] ->
-			touch(p);
-			break
-		:: else -> p++
-		od
+		:: p < PAGES && !(queue[me] & ONE(p)) -> p++
+		:: else -> break
+		od;
+		if
+		:: p < PAGES -> assert(free[p] != 0); touch(p)
+		:: else ->
+			p = 0;
+			do
+			:: p < PAGES && !((dry[me] & ONE(p)) && free[p] != 0) ->
+				p++
+			:: else -> break
+			od;
+			if
+			:: p < PAGES -> touch(p)
+			:: else -> p = NONE
+			fi
+		fi
 	}
 }
 
-/* ok: the class has no current page any more. */
+/* ok: another can be the current page; this one is where it belongs. */
 inline current_retire() {
 	ok = 1;
+	q = current[me];
 	if
-	:: current[me] == NONE -> skip
-	:: else -> q = current[me];
-		if
-#ifndef BROKEN_RETIRE
-		:: used[q] < formed[q] -> ok = 0
+	:: q == NONE -> skip
+	:: q != NONE && free[q] != 0 ->
+#ifdef BROKEN_RETIRE
+		full_insert(q)
+#else
+		ok = 0
 #endif
-		:: used[q] == formed[q] && formed[q] < BLOCKS -> d_step {
+	:: q != NONE && free[q] == 0 && place[q] == FULLS -> skip
+	:: else ->
+		local_used_up(q);
+		if
+		:: ok -> skip
+		:: !ok && formed[q] < BLOCKS -> d_step {
 			touch(q);
 			current[me] = NONE;
 			place[q] = NOWHERE;
-			queue_insert(q)
+			queue_link(q);
+			ok = 1
 		}
 		:: else -> full_insert(q)
-		fi;
-		q = 0
-	fi
+		fi
+	fi;
+	q = 0
 }
 
 /* ok: the class has a page with a free block, or may have. */
@@ -765,12 +936,17 @@ inline fl_local_refill() {
 		if
 		:: p == NONE -> ok = 0; p = 0
 		:: else ->
-			d_step { list_remove(queue[me], p) }
+			d_step {
+				if
+				:: place[p] == QUEUE -> list_remove(queue[me], p)
+				:: else -> list_remove(dry[me], p)
+				fi
+			}
 			current_retire();
 			d_step {
 				if
-				:: ok -> current_set(p)
-				:: else -> queue_insert(p)
+				:: ok -> local_serve(p)
+				:: else -> queue_link(p)
 				fi;
 				ok = 1
 			}
@@ -779,18 +955,26 @@ inline fl_local_refill() {
 	fi
 }
 
-/* Full pages that others have freed any block of, once each. */
+#define LISTED(page) ((fulls[me] | dry[me]) & ONE(page))
+#define SALVAGED(page) (LISTED(page) && \
+	(used[page] < formed[page] || COUNT(remote[page]) > 0))
+
+/* Full and dry pages that have any free block, once each. */
 inline fl_local_salvage() {
 	q = 0;
 	do
-	:: q < PAGES && (fulls[me] & ONE(q)) && COUNT(remote[q]) > 0 ->
-		d_step { list_remove(fulls[me], q) }
-		full_end(q);
+	:: q < PAGES && SALVAGED(q) ->
 		fl_page_fold(q);
-		d_step { queue_insert(q) }
+		if
+		:: place[q] == FULLS -> full_leave(q)
+		:: else -> d_step {
+			list_remove(dry[me], q);
+			queue_link(q)
+		}
+		fi;
 		ok = 1;
 		q++
-	:: q < PAGES && !((fulls[me] & ONE(q)) && COUNT(remote[q]) > 0) -> q++
+	:: q < PAGES && !SALVAGED(q) -> q++
 	:: q == PAGES -> break
 	od;
 	q = 0
@@ -823,8 +1007,9 @@ inline page_pop() {
 	}
 }
 
-inline page_trim(page) {
-	fl_page_fold(page);
+/* Releases the page if it is empty; ok: it was. */
+inline fl_class_drop(page) {
+	ok = 0;
 	if
 	:: used[page] > 0 -> skip
 	:: else ->
@@ -832,12 +1017,28 @@ inline page_trim(page) {
 		if
 		:: STATE(remote[page]) != OWNED -> skip
 		:: else ->
-			lock_take(heap_lock);
 			fl_local_leave(page);
-			release_locked(page);
-			lock_leave(heap_lock)
+			fl_class_release(page);
+			ok = 1
 		fi
 	fi
+}
+
+inline page_trim(page) {
+	fl_page_fold(page);
+	fl_local_settle(page);
+	fl_class_drop(page)
+}
+
+/* Empty pages that the context queues make room for a fresh one. */
+inline fl_class_make_room() {
+	q = 0;
+	do
+	:: q < PAGES && (queue[me] & ONE(q)) -> fl_class_drop(q); q++
+	:: q < PAGES && !(queue[me] & ONE(q)) -> q++
+	:: q == PAGES -> break
+	od;
+	q = 0
 }
 
 /* ------------------------------------------------------------- free.c -- */
@@ -880,11 +1081,26 @@ inline own_free() {
 	}
 	if
 	:: used[p] == wake[p] ->
-		fl_local_wake(p);
+		ok = 0;
 		if
-		:: ok -> fl_class_release(p)
+		:: place[p] == FULLS ->
+			local_full_serve(p);
+			if
+			:: !ok -> local_full_queue(p)
+			:: else
+			fi
 		:: else
-		fi
+		fi;
+		if
+		:: !ok ->
+			fl_local_wake(p);
+			if
+			:: ok -> fl_class_release(p)
+			:: else
+			fi
+		:: else
+		fi;
+		ok = 0
 	:: else
 	fi
 }
@@ -939,13 +1155,15 @@ inline fl_op_unpark() {
 }
 
 /* p: a page of the context's with an unformed tail, or NONE. */
-inline fl_local_tail() {
+inline fl_local_more() {
+	point();
 	d_step {
 		p = 0;
 		do
 		:: p == PAGES -> p = NONE; break
 		:: p < PAGES && formed[p] < BLOCKS &&
-			(current[me] == p || (queue[me] & ONE(p))) ->
+			(current[me] == p || (dry[me] & ONE(p))) &&
+			STATE(remote[p]) != NOTIFIED ->
 			touch(p);
 			break
 		:: else -> p++
@@ -957,7 +1175,7 @@ inline fl_local_tail() {
 /* ok: a block more of page p can be had. */
 inline class_extend() {
 	ok = 0;
-	fl_local_tail();
+	fl_local_more();
 	if
 	:: p == NONE -> p = 0
 	:: else ->
@@ -967,13 +1185,18 @@ inline class_extend() {
 #ifdef BROKEN_OWNED
 		owner[p] = me;
 #endif
-		fl_page_commit();
+		fl_page_fold(p);
+		ok = n > 0;
 		if
-		:: ok -> n = 1; fl_page_form(p)
+		:: !ok -> fl_page_commit();
+			if
+			:: ok -> n = 1; fl_page_form(p)
+			:: else
+			fi
 		:: else
 		fi;
 		fl_page_fold(p);
-		ok = ok || used[p] < formed[p];
+		ok = ok || free[p] != 0;
 #ifndef BROKEN_STAYS
 		fl_local_join(p);
 #endif
@@ -983,6 +1206,7 @@ inline class_extend() {
 
 /* ok: the context has a fresh page, of one block. */
 inline class_open() {
+	fl_class_make_room();
 	slices_take();
 	if
 	:: !ok -> fl_region_grow()
@@ -1005,6 +1229,7 @@ inline class_extend() {
 }
 
 inline class_open() {
+	fl_class_make_room();
 	slices_take();
 	if
 	:: ok -> n = BLOCKS; fl_page_form(p); fl_local_join(p); p = 0; ok = 1
@@ -1049,12 +1274,40 @@ inline fl_class_trim() {
 	p = 0;
 	do
 	:: p == PAGES -> break
-	:: p < PAGES && (current[me] == p || (queue[me] & ONE(p))) ->
+	:: p < PAGES && (current[me] == p || QUEUED(p)) ->
 		page_trim(p);
 		p++
-	:: p < PAGES && !(current[me] == p || (queue[me] & ONE(p))) -> p++
+	:: p < PAGES && !(current[me] == p || QUEUED(p)) -> p++
 	od;
 	p = 0
+}
+
+/* A sweep looks at an abandoned page, in TRANSIT meanwhile, and makes it nobody's
+ * again. */
+inline abandoned_step() {
+	lock_take(heap_lock);
+	point();
+	d_step {
+		ok = 0;
+		p = 0;
+		do
+		:: p < PAGES && !(abandoned & ONE(p)) -> p++
+		:: else -> break
+		od;
+		if
+		:: p < PAGES ->
+			ok = 1;
+			list_remove(abandoned, p);
+			CHANGE(p, TRANSIT);
+			holder[p] = TRANSIT_OF(self)
+		:: else -> p = 0
+		fi
+	}
+	lock_leave(heap_lock);
+	if
+	:: ok -> fl_page_fold(p); abandoned_enter(p)
+	:: else
+	fi
 }
 
 /* ok: a page of the parked context was handed on. */
@@ -1067,7 +1320,7 @@ inline offline_step() {
 		p = 0;
 		do
 		:: p < PAGES && current[me] != p &&
-			!((queue[me] | fulls[me]) & ONE(p)) -> p++
+			!((queue[me] | fulls[me] | dry[me]) & ONE(p)) -> p++
 		:: else -> break
 		od
 	:: else
@@ -1136,14 +1389,20 @@ inline page_listed() {
 		/* An empty one was released. */
 		assert(STATE(remote[p]) == ABANDONED && n < used[p])
 	:: place[p] == FULLS ->
-		/* One with enough free blocks is found again. */
+		/* One with enough free blocks is found again; its owner's are
+		 * those of the one that serves. */
 		assert(STATE(remote[p]) == NOTIFIED ||
 			(STATE(remote[p]) == FULL && n < WORTH));
-		assert(STATE(remote[p]) == NOTIFIED || used[p] > wake[p])
+		assert(STATE(remote[p]) == NOTIFIED || used[p] > wake[p] ||
+			current[owner[p]] == p)
 	:: place[p] == QUEUE ->
 		assert(STATE(remote[p]) == OWNED ||
 			STATE(remote[p]) == NOTIFIED);
-		assert(used[p] < formed[p] || formed[p] < BLOCKS)
+		assert(free[p] != 0)
+	:: place[p] == DRYS ->
+		assert(STATE(remote[p]) == OWNED ||
+			STATE(remote[p]) == NOTIFIED);
+		assert(free[p] == 0 || used[p] > wake[p])
 	:: else ->
 		assert(place[p] == CURRENT);
 		assert(STATE(remote[p]) == OWNED ||
@@ -1171,7 +1430,13 @@ inline page_quiet() {
 	more = 0;
 	for (i : 0 .. CONTEXTS - 1) {
 		if
-		:: current[i] == p -> q++; assert(owner[p] == i)
+		:: current[i] == p ->
+			assert(owner[p] == i);
+			q = q + (place[p] == CURRENT -> 1 : 0)
+		:: else
+		fi;
+		if
+		:: dry[i] & ONE(p) -> q++; assert(owner[p] == i)
 		:: else
 		fi;
 		if

@@ -29,6 +29,11 @@
  *     | used
  * Broken: RETIRE -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=2: a page that has got free
  *     blocks by the way is put among the full ones | wake
+ * Broken: USED_UP -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=1 -DOPS=4: a page that others
+ *     have freed blocks of is used up all the same | n<1
+ * Broken: QUEUED -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=1 -DOPS=6: the page that serves
+ *     among the full ones is queued as well, when others free a block of it
+ *     while the owner takes the last news in | current.i.!=
  */
 #include "pages.pml"
 
@@ -47,6 +52,7 @@ proctype thread(byte id) {
 	:: atomic { READY ->  enter(); fl_op_unpark(); fl_class_alloc(); leave() }
 	:: atomic { READY && FREEABLE -> enter(); choose(); fallow_free(); leave() }
 	:: atomic { READY && self == 0 -> enter(); fl_op_unpark(); fl_class_trim(); leave() }
+	:: atomic { READY && self == 0 -> enter(); abandoned_step(); leave() }
 	:: atomic { READY && self == 0 -> enter(); fl_class_offline(); leave() }
 #ifdef OPS
 	:: atomic { turn == self && left == 0 -> alive = alive & ~ONE(self); pass() } break
