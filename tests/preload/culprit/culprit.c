@@ -121,6 +121,34 @@ static void twice(void)
 	}
 }
 
+/* Blocks are freed again whose memory has been given back: one of a page of which
+ * the first and the last block are in use, one of a page that is gone. */
+static void late(void)
+{
+	static char *blocks[4096];
+	char *holed = NULL, *gone = NULL;
+	size_t n = sizeof(blocks) / sizeof(blocks[0]);
+
+	for (size_t i = 0; i < n; i++)
+		blocks[i] = malloc(256);
+	for (size_t i = 0; i < n; i++) {
+		size_t page = (uintptr_t)blocks[i] / 65536;
+		size_t offset = (uintptr_t)blocks[i] % 65536;
+
+		if (page % 2 == 0 && (offset == 0 || offset == 65280))
+			continue;
+		free(blocks[i]);
+		/* What is there first and last has other blocks, or serves. */
+		if (i > n / 4 && i < n / 2 && offset == 32768 && page % 2 == 0)
+			holed = blocks[i];
+		if (i > n / 4 && i < n / 2 && offset == 32768 && page % 2 == 1)
+			gone = blocks[i];
+	}
+	malloc_trim(0);
+	free(opaque(holed));
+	free(opaque(gone));
+}
+
 /* Blocks of a size are taken until there are no more, used, freed, and taken
  * again: as many, but for what the first look at them took. */
 static void exhaust(size_t size)
@@ -402,6 +430,8 @@ int main(int argc, char **argv)
 		foreign();
 	else if (strcmp(what, "twice") == 0)
 		twice();
+	else if (strcmp(what, "late") == 0)
+		late();
 	else if (strcmp(what, "limited") == 0)
 		limited();
 	else if (strcmp(what, "large") == 0)
