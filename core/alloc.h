@@ -77,7 +77,7 @@ static inline __attribute__((always_inline)) void *alloc_hot(
 	*state = fl_port_enter();
 	if (unlikely(size > SIZE_DIRECT_MAX || !hot_local(heap, &local)))
 		return NULL;
-	*page = local->direct[(size + 15) / 16];
+	*page = local->current[local->classes[size]];
 	if (unlikely((*page)->free == NULL))
 		return NULL;
 	block = list_pop(*page);

@@ -371,6 +371,7 @@ static void local_check(struct check *check, const struct local *local)
 {
 	const struct page *page;
 	unsigned class;
+	size_t size;
 
 	holds(check, !lock_held(&local->lock), "no lock is held", 0);
 	holds(check, local->calling == 0, "no call is in progress", 0);
@@ -380,10 +381,9 @@ static void local_check(struct check *check, const struct local *local)
 					: local),
 		"a context serves its own pages, and none while it is parked",
 		0);
-	for (class = 0; class < SIZE_DIRECT_COUNT; class++)
-		holds(check, local->direct[class] ==
-				local->current[size_class(class * 16)],
-			"a size finds the page of its class", 0);
+	for (size = 0; size <= SIZE_DIRECT_MAX; size++)
+		holds(check, local->classes[size] == size_class(size),
+			"a size finds its class", 0);
 	for (class = 0; class < CLASS_COUNT; class++) {
 		page = local->current[class];
 		if (page != &fl_page_none) {

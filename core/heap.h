@@ -210,11 +210,11 @@ struct local_counters {
 
 /* What a context owns of a heap. */
 struct local {
-	/* The current page by size, for every 16 bytes: direct[(size + 15) / 16]
-	 * == current[size_class(size)].  Written by local_current_set(). */
-	struct page *direct[SIZE_DIRECT_COUNT];
 	/* Never NULL: &fl_page_none where there is none. */
 	struct page *current[CLASS_COUNT];
+	/* The class of each size up to SIZE_DIRECT_MAX: size_class(), as a load
+	 * where the local is at hand anyway.  Written once. */
+	uint8_t classes[SIZE_DIRECT_MAX + 1];
 	struct page *queue[CLASS_COUNT];
 	struct page *full[CLASS_COUNT];
 	struct page *dry[CLASS_COUNT];
@@ -460,21 +460,6 @@ extern struct page fl_page_none __attribute__((visibility("hidden")));
  * that: a span, to the ways that a free takes, which begins nowhere. */
 extern struct page fl_page_nobody __attribute__((visibility("hidden")));
 extern struct local fl_local_none __attribute__((visibility("hidden")));
-
-/* Makes a page, or the one that has nothing, what its class allocates from. */
-static inline void local_current_set(
-	struct local *local, unsigned class, struct page *page)
-{
-	struct page **last;
-	unsigned n;
-
-	local->current[class] = page;
-	if (class >= CLASS_DIRECT)
-		return;
-	last = &local->direct[class_size(class) / 16];
-	for (n = class_directs(class); n > 0; n--)
-		*last-- = page;
-}
 
 /* One call into the heap: what it needs to leave its context and come back. */
 struct op {

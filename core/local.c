@@ -116,7 +116,7 @@ static void queue_insert(
 void fl_local_remove(struct local *local, struct page *page)
 {
 	if (local->current[page->class] == page)
-		local_current_set(local, page->class, &fl_page_none);
+		local->current[page->class] = &fl_page_none;
 	if (page->place != PLACE_CURRENT)
 		list_remove(list_of(local, page, (enum place)page->place),
 			page);
@@ -535,7 +535,6 @@ bool fl_local_wake(
 
 /* What allocations of a parked context look into. */
 struct local fl_local_none = {
-	.direct = { [0 ... SIZE_DIRECT_COUNT - 1] = &fl_page_none },
 	.current = { [0 ... CLASS_COUNT - 1] = &fl_page_none },
 	.index = FALLOW_NO_CONTEXT,
 	/* It keeps no more spans. */

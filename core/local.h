@@ -111,7 +111,7 @@ static inline void local_serve(struct local *local, struct page *page)
 {
 	page->place = PLACE_CURRENT;
 	page_wake_set(page, WAKE_NEVER);
-	local_current_set(local, page->class, page);
+	local->current[page->class] = page;
 }
 
 /* Makes a page, whose remote word says so already, a full one. */
@@ -178,7 +178,7 @@ static inline bool local_full_serve(
 		!local_used_up(heap, local, old)) {
 		return false;
 	}
-	local_current_set(local, page->class, page);
+	local->current[page->class] = page;
 	return true;
 }
 

@@ -10,8 +10,8 @@
  * Up to 128 bytes a class each 16 bytes (waste under 16 bytes), then eight per
  * doubling (waste at most 12.5 %) up to a slice.  A block above it is a span.
  *
- * The hot path wants the page for a size up to SIZE_DIRECT_MAX in one load: a
- * context has a pointer to it for every 16 bytes (struct local).
+ * The hot path wants the class of a size up to SIZE_DIRECT_MAX in one load: a
+ * context has a table of them (struct local).
  */
 #ifndef CORE_SIZECLASS_H
 #define CORE_SIZECLASS_H
@@ -34,7 +34,6 @@ enum page_kind {
 #define CLASS_FIRST_MEDIUM (CLASS_COUNT - 8 * 3)
 
 #define SIZE_DIRECT_MAX (SIZE_SMALL_MAX < 1024 ? SIZE_SMALL_MAX : 1024)
-#define SIZE_DIRECT_COUNT (SIZE_DIRECT_MAX / 16 + 1)
 /* The classes of these sizes: 1024 is 3 doublings above 128. */
 #define CLASS_DIRECT \
 	(CLASS_FIRST_MEDIUM < 8 + 8 * 3 ? CLASS_FIRST_MEDIUM : 8 + 8 * 3)
@@ -66,14 +65,6 @@ static inline size_t class_size(unsigned class)
 		return (class + 1) * 16;
 	class -= 8;
 	return (size_t)(9 + class % 8) << (class / 8 + 4);
-}
-
-/* Of the pointers to pages by size, how many a class has; the last is that of
- * its own size.  A doubling above 256 has twice as many in each of its eight
- * classes as the one below it; the smallest class has that of no bytes too. */
-static inline unsigned class_directs(unsigned class)
-{
-	return class == 0 ? 2 : class < 16 ? 1 : 1u << (class / 8 - 1);
 }
 
 static inline enum page_kind class_kind(unsigned class)

@@ -62,6 +62,17 @@ static void locals_place(struct heap *heap, uintptr_t at)
 	heap->serving = heap->locals + heap->contexts_wanted;
 }
 
+/* Fills in the class of each size. */
+static void classes_make(struct local *local)
+{
+	size_t size = 0;
+	unsigned class;
+
+	for (class = 0; class < CLASS_DIRECT; class++)
+		for (; size <= class_size(class); size++)
+			local->classes[size] = (uint8_t)class;
+}
+
 /* Makes locals until there are `contexts`: every class without a page. */
 static void locals_make(struct heap *heap, unsigned contexts)
 {
@@ -79,7 +90,8 @@ static void locals_make(struct heap *heap, unsigned contexts)
 		local->own = heap->shared ? NULL : fl_port_own_make(i);
 		lock_kind_set(&local->lock, LOCK_LOCAL);
 		for (class = 0; class < CLASS_COUNT; class++)
-			local_current_set(local, class, &fl_page_none);
+			local->current[class] = &fl_page_none;
+		classes_make(local);
 		heap->locals[i] = heap->serving[i] = local;
 	}
 	/* From here on calls are served.  Pairs with whatever the embedder does

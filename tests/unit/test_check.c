@@ -400,7 +400,7 @@ static void break_local_none(struct scene *s)
 
 static void break_current(struct scene *s)
 {
-	SET(s->local->current[CLASS_DIRECT], s->current);
+	SET(s->local->current[CLASS_FIRST_MEDIUM], s->current);
 }
 
 static void break_span_state(struct scene *s)
@@ -431,7 +431,7 @@ static void break_kept_count(struct scene *s)
 
 static void break_direct(struct scene *s)
 {
-	SET(s->local->direct[1], NULL);
+	SET(s->local->classes[17], 0);
 }
 
 static void break_clean(struct scene *s)
@@ -676,7 +676,7 @@ static const struct {
 		break_parked },
 	{ "parked_count counts the parked contexts", break_parked_count },
 	{ "the local of parked contexts has nothing", break_local_none },
-	{ "a size finds the page of its class", break_direct },
+	{ "a size finds its class", break_direct },
 	{ "what is known to be zero is free", break_clean },
 	{ "a span is in use, or kept", break_span_state },
 	{ "a span's owner says whether who frees it may keep it",

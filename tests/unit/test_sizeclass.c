@@ -9,16 +9,6 @@
 
 #define KIB ((size_t)1 << 10)
 
-/* The smallest class whose blocks hold `size`, by looking at each. */
-static unsigned naive_class(size_t size)
-{
-	unsigned class = 0;
-
-	while (class < CLASS_COUNT && class_size(class) < size)
-		class++;
-	return class;
-}
-
 static void test_sizeclass_smallest(void)
 {
 	unsigned class = 0;
@@ -34,29 +24,9 @@ static void test_sizeclass_smallest(void)
 	}
 	CHECK_EQUAL(class, CLASS_COUNT - 1);
 	CHECK_EQUAL(class_size(class), SIZE_CLASS_MAX);
+	CHECK_EQUAL(class_size(CLASS_DIRECT - 1), SIZE_DIRECT_MAX);
 	for (class = 1; class < CLASS_COUNT; class++)
 		CHECK(class_size(class) > class_size(class - 1));
-}
-
-/* The pointers that the hot path reads: each size has one that is its class's,
- * and each class all of its own. */
-static void test_sizeclass_direct(void)
-{
-	size_t next = 0;
-
-	for (unsigned class = 0; class < CLASS_DIRECT; class++) {
-		next += class_directs(class);
-		CHECK_EQUAL(class_size(class) / 16, next - 1);
-	}
-	CHECK_EQUAL(next, SIZE_DIRECT_COUNT);
-	for (size_t size = 0; size <= SIZE_DIRECT_MAX; size++) {
-		size_t last = class_size(naive_class(size)) / 16;
-
-		CHECK((size + 15) / 16 <= last &&
-			(size + 15) / 16 + class_directs(naive_class(size)) >
-				last);
-	}
-	CHECK_EQUAL(naive_class(SIZE_CLASS_MAX + 1), CLASS_COUNT);
 }
 
 /* Returns whether a size wastes no more than sizeclass.h and .c say. */
@@ -276,7 +246,6 @@ static void test_sizeclass_far(void)
 
 const struct test tests[] = {
 	{ "sizeclass_smallest", test_sizeclass_smallest },
-	{ "sizeclass_direct", test_sizeclass_direct },
 	{ "sizeclass_waste", test_sizeclass_waste },
 	{ "sizeclass_kinds", test_sizeclass_kinds },
 	{ "sizeclass_page_slices", test_sizeclass_page_slices },
