@@ -239,6 +239,74 @@ static void test_family_across_threads(void)
 	}
 }
 
+#define FAR 16384
+/* Two lots of blocks, of 16 MiB each. */
+static uintptr_t *far_blocks[2][FAR];
+
+/* Makes the blocks of one lot, each with its address in it. */
+static bool far_make(unsigned lot)
+{
+	for (unsigned i = 0; i < FAR; i++) {
+		far_blocks[lot][i] = malloc(1024);
+		if (far_blocks[lot][i] == NULL)
+			return false;
+		*far_blocks[lot][i] = (uintptr_t)far_blocks[lot][i];
+	}
+	return true;
+}
+
+/* Frees them. */
+static void far_free(unsigned lot)
+{
+	for (unsigned i = 0; i < FAR; i++)
+		free(far_blocks[lot][i]);
+}
+
+/* How many of them hold what they should. */
+static unsigned far_whole(unsigned lot)
+{
+	unsigned whole = 0;
+
+	for (unsigned i = 0; i < FAR; i++)
+		whole += *far_blocks[lot][i] == (uintptr_t)far_blocks[lot][i];
+	return whole;
+}
+
+/* Whether blocks of both lots lie in the same slice of their 4 GiB. */
+static bool far_meet(void)
+{
+	for (unsigned i = 0; i < FAR; i += 32)
+		for (unsigned j = 0; j < FAR; j += 32)
+			if ((uint32_t)(uintptr_t)far_blocks[0][i] >> 16 ==
+				(uint32_t)(uintptr_t)far_blocks[1][j] >> 16)
+				return true;
+	return false;
+}
+
+/* Of blocks whose addresses differ by 4 GiB, of the same thread, those go that are
+ * freed. */
+static void test_family_far(void)
+{
+	void *between;
+
+	CHECK_OR_RETURN(far_make(0));
+	between = malloc(((size_t)4 << 30) - ((size_t)8 << 20));
+	CHECK_OR_RETURN(between != NULL);
+	CHECK_OR_RETURN(far_make(1));
+	CHECK(far_meet());
+	for (unsigned round = 0; round < 4; round++) {
+		far_free(round % 2);
+		malloc_trim(0);
+		CHECK_EQUAL(far_whole(1 - round % 2), FAR);
+		CHECK_OR_RETURN(far_make(round % 2));
+		CHECK_EQUAL(far_whole(1 - round % 2), FAR);
+	}
+	CHECK_EQUAL(far_whole(1), FAR);
+	far_free(0);
+	far_free(1);
+	free(between);
+}
+
 const struct test tests[] = {
 	{ "family_is_the_library", test_family_is_the_library },
 	{ "family_early", test_family_early },
@@ -249,5 +317,6 @@ const struct test tests[] = {
 	{ "family_errno", test_family_errno },
 	{ "family_info", test_family_info },
 	{ "family_across_threads", test_family_across_threads },
+	{ "family_far", test_family_far },
 	{ NULL, NULL },
 };
