@@ -655,10 +655,14 @@ static uint16_t pass_begin(struct heap *heap)
 void fl_class_trim_all(struct op *op)
 {
 	uint16_t pass = pass_begin(op->heap);
+	unsigned n = 0;
 
 	while (!(op->flags & FALLOW_NOWAIT) &&
 		fl_span_flush(op->heap, op->local))
-		;
+		if (++n % ROOM_SPANS == 0) {
+			op_drop(op);
+			op_rejoin(op);
+		}
 	/* A few pages at a time: interrupts are masked for no longer.  A NOWAIT
 	 * call makes do with those. */
 	while (fl_class_trim(op, pass, STEP_PAGES)) {

@@ -194,6 +194,8 @@ void fl_sweep_forked(struct heap *heap)
 	struct sweeping *sweeping = &heap->sweeping;
 
 	sweeping->owner = FALLOW_NO_CONTEXT;
+	/* What others were giving back nobody brings: none is to wait for it. */
+	fl_store_relaxed(&sweeping->giving, 0);
 	fl_pace_forked(heap);
 	fl_floor_none(heap);
 	if (sweeping->first_bytes == 0)

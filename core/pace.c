@@ -46,8 +46,6 @@
 #define ROUND_CALLS 128
 /* Chunks that are looked at before the lock is let go: a GiB of addresses. */
 #define STEP_CHUNKS 512
-/* How many spans are freed before the context is let go. */
-#define STEP_SPANS 8
 /* A walk over the free blocks of a page pays if they are few, or if so few are
  * in use, three to two granules, that most granules are free. */
 #define WALK_BLOCKS 32

@@ -242,8 +242,11 @@ bool fl_reclaim_answer(struct op *op)
 	 * pages would never have their turn. */
 	if (local->answering == local->answered)
 		local->answering = fl_load_relaxed(&heap->request);
-	while (fl_span_flush(heap, local))
+	for (i = 0; i < STEP_SPANS && fl_span_flush(heap, local); i++)
 		handed = true;
+	/* There may be any number of them: the rest, and pages, come next. */
+	if (i == STEP_SPANS)
+		return true;
 	for (i = 0; i < STEP_PAGES && blocks < STEP_BLOCKS; i++) {
 		struct page *page = heap_is(heap, FALLOW_CLASS_WINDOW)
 			? fl_sweep_local_next(

@@ -12,6 +12,8 @@
  * one small page of the smallest blocks, or a few of larger ones. */
 #define STEP_BLOCKS (SLICE_BYTES / 16)
 #define STEP_PAGES 8
+/* Or so many spans that the context had kept are freed. */
+#define STEP_SPANS 8
 
 /* A pass over what may be swept: a sweep or a reclaim. */
 struct sweep {

@@ -4,8 +4,8 @@
  *
  * A table of steps.  Blocks are named by their rank in address order modulo
  * how many there are, so that the script goes on whatever was refused before.
- * Its volume stays below 32 MiB.  It covers: the first block of small, medium
- * and whole pages, a second page of each, spans within a chunk and over
+ * Its volume stays below 32 MiB.  It covers: the first block of small and
+ * medium pages, a second page of each, spans within a chunk and over
  * several, alignments to above a chunk, calloc, growth and shrinking in place
  * and by moving, between kinds of page and of spans, frees in and out of
  * order, collecting while blocks live, going offline, and starting again.

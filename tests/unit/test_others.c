@@ -188,7 +188,12 @@ static void test_others_forked(void)
 	/* A sweep that has been asked for is not there in the copy. */
 	fl_sweep_wanted(white_heap(rig));
 	asked = rig->sim.made[SIM_WANTED];
+	/* Nor are a round, and a batch on its way back, of others that are not
+	 * there. */
+	white_heap(rig)->sweeping.giving = 1;
+	white_heap(rig)->pacing.busy = 1;
 	fl_sweep_forked(white_heap(rig));
+	CHECK_EQUAL(sweeping->giving + white_heap(rig)->pacing.busy, 0);
 	CHECK_EQUAL(sweeping->floor_kept + sweeping->current_left, 0);
 	CHECK_EQUAL(sweeping->floor_ages, 0);
 	fallow_free(&rig->heap, fallow_alloc(&rig->heap, 300 * KIB));

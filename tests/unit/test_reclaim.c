@@ -403,6 +403,38 @@ static void test_reclaim_many_holes(void)
 	white_end(rig);
 }
 
+/* Where a context keeps any number of spans, a few of them go with each of its
+ * slow paths until all have: interrupts may be masked. */
+static void test_reclaim_asks_spans(void)
+{
+	struct rig *rig = rig_prepare(FALLOW_CLASS_WINDOW, WIDE, 2);
+	struct local *local;
+	uint32_t before, calls = 0;
+	void *spans[100];
+
+	rig->sim.provider.capabilities |= FALLOW_DEMAND;
+	CHECK_EQUAL(rig_init(rig), FALLOW_OK);
+	local = white_heap(rig)->locals[0];
+	for (unsigned i = 0; i < 100; i++)
+		spans[i] = fallow_alloc(&rig->heap, 100 * KIB);
+	for (unsigned i = 0; i < 100; i++)
+		fallow_free(&rig->heap, spans[i]);
+	CHECK_EQUAL(local->kept_count, 100);
+	white_heap(rig)->request = ++white_heap(rig)->sweeps;
+	while (local->answered != white_heap(rig)->request && calls < 100) {
+		struct op op = white_op(rig, 0);
+
+		before = local->kept_count;
+		(void)fl_reclaim_answer(&op);
+		op_drop(&op);
+		CHECK(before - local->kept_count <= 8);
+		calls++;
+	}
+	CHECK_EQUAL(local->kept_count, 0);
+	CHECK(calls <= 14);
+	white_end(rig);
+}
+
 const struct test tests[] = {
 	{ "collect_batches", test_collect_batches },
 	{ "collect_merges", test_collect_merges },
@@ -418,5 +450,6 @@ const struct test tests[] = {
 	{ "reclaim_asks_full", test_reclaim_asks_full },
 	{ "reclaim_asks_bits", test_reclaim_asks_bits },
 	{ "reclaim_many_holes", test_reclaim_many_holes },
+	{ "reclaim_asks_spans", test_reclaim_asks_spans },
 	{ NULL, NULL },
 };
