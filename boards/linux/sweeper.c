@@ -61,26 +61,34 @@ static void sleep_ns(uint64_t ns)
 		;
 }
 
-/* Waits until somebody asks; with `ns` not 0, no longer than that. */
+/* An epoch in nanoseconds. */
+static uint64_t epoch_ns(void)
+{
+	return board_settings.epoch_ms * 1000000;
+}
+
+/* Waits until somebody asks; with `ns` not 0, no longer than that.  Where the
+ * kernel refuses to wait (a sandbox) it is looked at once an epoch. */
 static void asked_wait(uint64_t ns)
 {
 	struct timespec most = {
 		.tv_sec = (time_t)(ns / NS_PER_S),
 		.tv_nsec = (long)(ns % NS_PER_S),
 	};
-	long end = 0;
 
 	/* Pairs with the release in board_sweeper_rouse(). */
-	while (__atomic_load_n(&asked, __ATOMIC_ACQUIRE) == 0 &&
-		!(end < 0 && errno == ETIMEDOUT))
-		end = syscall(SYS_futex, &asked, FUTEX_WAIT_PRIVATE, 0,
-			ns == 0 ? NULL : &most, NULL, 0);
-}
-
-/* An epoch in nanoseconds. */
-static uint64_t epoch_ns(void)
-{
-	return board_settings.epoch_ms * 1000000;
+	while (__atomic_load_n(&asked, __ATOMIC_ACQUIRE) == 0) {
+		if (syscall(SYS_futex, &asked, FUTEX_WAIT_PRIVATE, 0,
+			    ns == 0 ? NULL : &most, NULL, 0) == 0 ||
+			errno == EINTR || errno == EAGAIN)
+			continue;
+		if (errno == ETIMEDOUT)
+			return;
+		sleep_ns(epoch_ns());
+		if (ns != 0 && ns <= epoch_ns())
+			return;
+		ns -= ns == 0 ? 0 : epoch_ns();
+	}
 }
 
 /* Waits so long, while there are chunks to make large in epochs of which each

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Threads come and go: ten thousand in turn, a thousand at once, more than there
- * are contexts, and those that still allocate when they are about to end.
+ * are contexts, and those that still allocate when they are about to end; and a
+ * thread's signal handler.
  */
 #define _GNU_SOURCE
 
@@ -9,6 +10,8 @@
 
 #include <malloc.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
 
 #define IN_TURN 10000
 /* With an emulator beneath. */
@@ -207,6 +210,63 @@ static void test_threads_leave_blocks(void)
 	CHECK(mallinfo2().uordblks < before + 100000);
 }
 
+/* Blocks that the thread and its handler take, give and grow in turns. */
+static void *shared[64];
+static volatile unsigned handled;
+static volatile bool harmed;
+
+/* Takes a block out of its place, and puts another there. */
+static void shared_step(unsigned n)
+{
+	unsigned char *old = shared[n % 64];
+	size_t size = 1 + n * 7919 % (n % 50 == 0 ? 300000 : 3000);
+	unsigned char *p = n % 3 != 0 ? malloc(size) : realloc(old, size);
+
+	if (p == NULL || (n % 3 == 0 && old != NULL && p[0] != n % 64))
+		harmed = true;
+	if (p != NULL)
+		p[0] = (unsigned char)(n % 64);
+	if (n % 3 != 0)
+		free(old);
+	shared[n % 64] = p;
+}
+
+static void shared_handler(int number)
+{
+	(void)number;
+	shared_step(handled * 31);
+	handled++;
+}
+
+/* In a handler that comes between two calls the family is as good as elsewhere,
+ * on a stack of the least that the system says handlers need. */
+static void test_threads_handler(void)
+{
+	struct sigaction action = { .sa_handler = shared_handler,
+		.sa_flags = SA_ONSTACK };
+	stack_t stack = { .ss_size = (size_t)sysconf(_SC_SIGSTKSZ) };
+	unsigned n = emulated() ? 2000 : 20000;
+	size_t before = mallinfo2().uordblks;
+
+	stack.ss_sp = mmap(NULL, stack.ss_size, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK_OR_RETURN(stack.ss_sp != MAP_FAILED);
+	CHECK_EQUAL(sigaltstack(&stack, NULL), 0);
+	CHECK_EQUAL(sigaction(SIGUSR1, &action, NULL), 0);
+	for (unsigned i = 0; i < n; i++) {
+		shared_step(i);
+		CHECK_OR_RETURN(raise(SIGUSR1) == 0);
+	}
+	CHECK_EQUAL(handled, n);
+	CHECK(!harmed);
+	for (unsigned i = 0; i < 64; i++)
+		free(shared[i]);
+	CHECK(mallinfo2().uordblks < before + 100000);
+	stack.ss_flags = SS_DISABLE;
+	CHECK_EQUAL(sigaltstack(&stack, NULL), 0);
+	munmap(stack.ss_sp, stack.ss_size);
+}
+
 static void test_threads_is_the_library(void)
 {
 	long least = sysconf(_SC_THREAD_STACK_MIN);
@@ -225,5 +285,6 @@ const struct test tests[] = {
 	{ "threads_too_many", test_threads_too_many },
 	{ "threads_end", test_threads_end },
 	{ "threads_leave_blocks", test_threads_leave_blocks },
+	{ "threads_handler", test_threads_handler },
 	{ NULL, NULL },
 };

@@ -22,6 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STORMS 3
@@ -291,17 +292,25 @@ static const struct refusal {
 	unsigned error;
 } refusals[] = {
 	{ "barrier", "forks", SYS_membarrier, -1, EPERM },
+	{ "barrier-old", "keeps", SYS_membarrier, -1, ENOSYS },
 	{ "collapse", "keeps", SYS_madvise, 25, EINVAL },
+	{ "collapse-old", "keeps", SYS_madvise, 25, ENOSYS },
 	{ "files", "keeps", SYS_close_range, -1, EPERM },
+	{ "files-old", "keeps", SYS_close_range, -1, ENOSYS },
 	{ "thread", "keeps", SYS_clone3, -1, EAGAIN },
+	/* The C library ends a program whose locks cannot wait; but it waits for
+	 * no 0, and the sweeper does. */
+	{ "futex", "keeps", SYS_futex, 0, EPERM },
+	{ "futex-old", "keeps", SYS_futex, 0, ENOSYS },
 };
+#define REFUSALS (sizeof(refusals) / sizeof(refusals[0]))
 
 /* Becomes the program that does something where a call is refused. */
 static void sandboxed(char *program, const char *name)
 {
 	const struct refusal *refusal = refusals;
 	while (strcmp(refusal->name, name) != 0)
-		if (++refusal == refusals + 4)
+		if (++refusal == refusals + REFUSALS)
 			exit(2);
 
 	struct sock_filter filter[] = {
@@ -329,6 +338,19 @@ static void sandboxed(char *program, const char *name)
 	exit(1);
 }
 
+/* Nothing is left to do: nobody computes, as who asks a refusing kernel over and
+ * over would.  A busy machine only gives that one less. */
+static void idles(void)
+{
+	clock_t before;
+
+	usleep(250000);
+	before = clock();
+	usleep(200000);
+	if (clock() - before > CLOCKS_PER_SEC / 10)
+		puts("it computes while nothing is to be done");
+}
+
 /* Keeps 40 MB for many epochs, and then gives all of it back. */
 static void keeps(void)
 {
@@ -348,6 +370,25 @@ static void keeps(void)
 	malloc_trim(0);
 	if (mallinfo2().arena > before + 1000000)
 		puts("it is not given back");
+	idles();
+}
+
+/* The same where no thread can be made. */
+static void alone(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, storm, NULL) == 0)
+		exit(NOT_HERE);
+	keeps();
+}
+
+/* The same where there is nothing in /proc. */
+static void bare(void)
+{
+	if (access("/proc/self", F_OK) == 0)
+		exit(NOT_HERE);
+	keeps();
 }
 
 /* Prints what a call returns, and errno. */
@@ -446,6 +487,10 @@ int main(int argc, char **argv)
 		sandboxed(argv[0], argv[2]);
 	else if (strcmp(what, "keeps") == 0)
 		keeps();
+	else if (strcmp(what, "alone") == 0)
+		alone();
+	else if (strcmp(what, "bare") == 0)
+		bare();
 	else if (strcmp(what, "nothing") == 0)
 		free(opaque(malloc(1000)));
 	else if (strcmp(what, "still") == 0)
