@@ -187,7 +187,7 @@ void fl_free_block(struct op *op, void *p, struct page *page)
 	uintptr_t addr = (uintptr_t)p;
 
 	if (page == NULL)
-		fl_misuse(op, FALLOW_MISUSE_FOREIGN, addr, NULL);
+		(void)doubt(op, addr, NULL);
 	else if (page->kind == PAGE_SPAN)
 		span_free(op, addr, page);
 	else if (!op_owns(op, page))

@@ -10,6 +10,10 @@
  * verdict.  So it is where blocks are deferred: those carry it too, and are in no
  * list of their page.
  *
+ * Where slices are free nothing leads to what was there, but the record of the
+ * last page or span that began in a slice stays as it was until another does:
+ * by it a second free is told from a pointer from elsewhere.
+ *
  * The report is made outside of the context, without locks, and the hook may
  * take its time.  What the heap holds is unchanged by it.
  */
@@ -44,6 +48,58 @@ const char *fallow_misuse_text(enum fallow_misuse_kind kind)
 	}
 }
 
+/* Whether a block began at the address in the page or span that the record was
+ * of last. */
+static bool record_had(const struct page *page, uintptr_t addr)
+{
+	uintptr_t offset = addr - page->base;
+	uint32_t index;
+
+	if (page->kind == PAGE_SPAN)
+		return offset == 0;
+	/* Never written: zeroes, which are a small page's. */
+	if (page->block_size == 0 || offset >= page_slices(page) * SLICE_BYTES)
+		return false;
+	index = page_index(page, addr);
+	return index < page->formed &&
+		page_place(page, (uint32_t)offset) == index;
+}
+
+/* Whether a block began at the address, in slices that are free now.  Under
+ * heap->lock. */
+static bool block_was(const struct heap *heap, uintptr_t addr)
+{
+	size_t number = (addr - heap->base) >> CHUNK_LOG2;
+	const struct chunk *chunk =
+		number < heap->chunk_count ? heap->chunks[number] : NULL;
+	unsigned slice = slice_of(addr);
+	unsigned i;
+
+	if (chunk == NULL || chunk->records == NULL ||
+		!(chunk->free >> slice & 1))
+		return false;
+	for (i = slice + 1; i > 0; i--) {
+		fl_watch_steps(1);
+		if (record_had(&chunk->records[i - 1], addr))
+			return true;
+	}
+	return false;
+}
+
+/* The same by a call, if it may wait for the lock and is inside a context: an NMI
+ * is not. */
+static bool freed_before(struct op *op, uintptr_t addr)
+{
+	struct fl_port_state state;
+	bool was;
+
+	if (op->local == NULL || !op_lock_heap(op, &state))
+		return false;
+	was = block_was(op->heap, addr);
+	lock_leave(&op->heap->lock, state);
+	return was;
+}
+
 bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 	enum fallow_misuse_kind *kind)
 {
@@ -51,7 +107,12 @@ bool fl_misuse_judge(struct op *op, uintptr_t addr, struct page *page,
 	bool own;
 
 	*kind = FALLOW_MISUSE_FOREIGN;
-	if (page == NULL || (page->kind == PAGE_SPAN && page->arena != NULL))
+	if (page == NULL) {
+		if (freed_before(op, addr))
+			*kind = FALLOW_MISUSE_DOUBLE_FREE;
+		return false;
+	}
+	if (page->kind == PAGE_SPAN && page->arena != NULL)
 		return false;
 	*kind = FALLOW_MISUSE_INTERIOR;
 	if (page->kind == PAGE_SPAN) {

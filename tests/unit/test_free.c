@@ -95,7 +95,6 @@ static void test_free_twice(void)
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		for (unsigned how = 0; how < 4; how++) {
 			void *blocks[3];
-			enum fallow_misuse_kind kind;
 
 			take(rig, blocks, 3, sizes[i]);
 			white_free(rig, how & 1, blocks[1]);
@@ -103,10 +102,8 @@ static void test_free_twice(void)
 			white_free(rig, how >> 1, blocks[1]);
 			rig->misuses_expected++;
 			CHECK_EQUAL(rig->misuses, rig->misuses_expected);
-			kind = sizes[i] > SIZE_CLASS_MAX
-				? FALLOW_MISUSE_FOREIGN
-				: FALLOW_MISUSE_DOUBLE_FREE;
-			CHECK_EQUAL(rig->misuse.kind, kind);
+			CHECK_EQUAL(rig->misuse.kind,
+				FALLOW_MISUSE_DOUBLE_FREE);
 			CHECK_EQUAL(rig->misuse.address, blocks[1]);
 			white_check(rig);
 			white_free(rig, 0, blocks[0]);
@@ -114,6 +111,43 @@ static void test_free_twice(void)
 			white_check(rig);
 		}
 	white_end(rig);
+}
+
+/* A second free is one when all around the block is free, and given back; a
+ * pointer to where no block began is foreign there, and to what is in use again
+ * is what it is in that. */
+static void test_free_twice_gone(void)
+{
+	static const size_t sizes[] = { 16, 1000, 9000, 80000, 700000 };
+
+	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		for (unsigned how = 0; how < 2; how++) {
+			struct rig *rig = begin();
+			void *blocks[3];
+
+			take(rig, blocks, 3, sizes[i]);
+			for (unsigned j = 0; j < 3; j++)
+				fallow_free(&rig->heap, blocks[j]);
+			if (how == 1)
+				fallow_collect(&rig->heap);
+			CHECK_EQUAL(rig->misuses, 0);
+			for (unsigned j = 0; j < 3; j++) {
+				white_free(rig, j & 1, white_opaque(blocks[j]));
+				CHECK_EQUAL(rig->misuse.kind,
+					FALLOW_MISUSE_DOUBLE_FREE);
+			}
+			if (how == 1) {
+				white_free(rig, 0, (char *)white_opaque(
+						blocks[1]) + 8);
+				CHECK_EQUAL(rig->misuse.kind,
+					FALLOW_MISUSE_FOREIGN);
+				rig->misuses_expected++;
+			}
+			rig->misuses_expected += 3;
+			CHECK_EQUAL(rig->misuses, rig->misuses_expected);
+			white_check(rig);
+			white_end(rig);
+		}
 }
 
 /* An address in a page that is no block's begin, or of a block that there was
@@ -263,6 +297,7 @@ const struct test tests[] = {
 	{ "free_small_remote", test_free_small_remote },
 	{ "free_bits", test_free_bits },
 	{ "free_twice", test_free_twice },
+	{ "free_twice_gone", test_free_twice_gone },
 	{ "free_unformed", test_free_unformed },
 	{ "free_last", test_free_last },
 	{ "free_sized", test_free_sized },

@@ -72,8 +72,11 @@ enum fallow_misuse_kind {
 	/* The block is free already. */
 	FALLOW_MISUSE_DOUBLE_FREE = 1,
 	/* The address belongs to no page and no span of this heap: it came
-	 * from elsewhere, or all around it was freed long ago.  Or it is an
-	 * arena's and freed into the heap, or the other way round. */
+	 * from elsewhere.  Of a block that was freed, if the call cannot know:
+	 * all around it is free, and is being given back, or the call is
+	 * fallow_free_deferred(), or says NOWAIT while another has the lock; or
+	 * the provider is of class direct and has it.  Or it is an arena's and
+	 * freed into the heap, or the other way round. */
 	FALLOW_MISUSE_FOREIGN,
 	/* The address is inside a block, not at its begin. */
 	FALLOW_MISUSE_INTERIOR,
