@@ -428,6 +428,8 @@ static void sweeping_check(struct check *check)
 		"handed counts the pages that were handed over", 0);
 	holds(check, sweeping->giving == 0,
 		"with nobody inside no memory is on its way back", 0);
+	holds(check, heap->pacing.busy == 0,
+		"with nobody inside no round is under way", 0);
 	holds(check, sweeping->wanted <= WANTED_YES,
 		"a sweep is at rest, under way or wanted", 0);
 	holds(check, sweeping->later <= heap->epoch &&

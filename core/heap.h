@@ -359,7 +359,7 @@ struct sweeping {
 /* When the next round is due: pace.c. */
 struct pacing {
 	size_t at;     /* committed bytes; SIZE_MAX: never */
-	uint32_t busy; /* a round is under way */
+	uint32_t busy; /* a round is under way: nobody inside, none */
 };
 
 struct heap {

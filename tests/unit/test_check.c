@@ -574,6 +574,11 @@ static void break_giving(struct scene *s)
 	SET(s->heap->sweeping.giving, 1);
 }
 
+static void break_busy(struct scene *s)
+{
+	SET(s->heap->pacing.busy, 1);
+}
+
 static void break_wanted(struct scene *s)
 {
 	SET(s->heap->sweeping.wanted, WANTED_YES + 1);
@@ -709,6 +714,7 @@ static const struct {
 	{ "current pages keep no more than they may", break_current_left },
 	{ "no sweep to come has seen a page", break_seen },
 	{ "with nobody inside no memory is on its way back", break_giving },
+	{ "with nobody inside no round is under way", break_busy },
 	{ "a sweep is at rest, under way or wanted", break_wanted },
 	{ "no epoch is to come", break_later },
 	{ "no epoch is to come", break_changed },
