@@ -125,6 +125,8 @@ static void chunk_check(struct check *check, const struct chunk *chunk)
 		"warm slices are free", at);
 	holds(check, (chunk->idle & ~chunk->free) == 0,
 		"idle slices are free", at);
+	holds(check, chunk->count == bits_count(chunk->free),
+		"count counts a chunk's free slices", at);
 	holds(check, chunk->bin == fl_chunk_longest(chunk->free),
 		"bin == the longest run of free slices", at);
 	holds(check, chunk->bin == 0 || chunk_listed(heap, chunk),

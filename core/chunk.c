@@ -106,6 +106,7 @@ static void free_change(
 	chunk->warm = warm;
 	chunk->idle &= free;
 	chunk->free = free;
+	chunk->count = (uint8_t)bits_count(free);
 	bin_insert(heap, chunk);
 }
 
@@ -155,12 +156,12 @@ static struct chunk *bin_best(
 
 	for (i = 0; i < CANDIDATES; i++) {
 		fl_watch_steps(1);
-		if (!warm || run_starts(chunk->warm, n) != 0) {
-			uint32_t count = bits_count(chunk->free);
-
-			if (count < least) {
+		/* In this bin they have as many in a row. */
+		if (!warm || chunk->warm == chunk->free ||
+			run_starts(chunk->warm, n) != 0) {
+			if (chunk->count < least) {
 				best = chunk;
-				least = count;
+				least = chunk->count;
 			}
 		}
 		chunk = chunk->next;
@@ -337,12 +338,23 @@ bool fl_chunk_take_at(struct heap *heap, uintptr_t addr, size_t n)
 	return true;
 }
 
-/* The slices were last used in that epoch. */
-static void slices_stamp(struct chunk *chunk, uint32_t slices, uint32_t epoch)
+/* n slices from `first` on were last used in that epoch; returns those of them
+ * that hold memory. */
+static uint32_t slices_end(
+	struct chunk *chunk, unsigned first, unsigned n, uint32_t epoch)
 {
-	for (; slices != 0; slices &= slices - 1)
-		chunk->stamp[__builtin_ctz(slices)] =
-			(uint16_t)epoch & STAMP_EPOCHS;
+	uint32_t populated = slice_mask(first, n);
+	uint16_t stamp = (uint16_t)epoch & STAMP_EPOCHS;
+	unsigned i;
+
+	fl_watch_steps(n);
+	for (i = first; i < first + n; i++) {
+		chunk->stamp[i] = stamp;
+		/* As a rule all do. */
+		if (unlikely(chunk->populated[i] == 0))
+			populated &= ~((uint32_t)1 << i);
+	}
+	return populated;
 }
 
 void fl_chunk_give(
@@ -354,12 +366,15 @@ void fl_chunk_give(
 		struct chunk *chunk = chunk_of(heap, addr);
 		unsigned first = slice_of(addr);
 		unsigned here = CHUNK_SLICES - first;
+		uint32_t slices;
 
 		if (here > n)
 			here = (unsigned)n;
 		fl_watch_steps(1);
-		slices_stamp(chunk, slice_mask(first, here), epoch);
-		slices_insert(heap, chunk, slice_mask(first, here));
+		slices = slice_mask(first, here);
+		fl_assert((slices & chunk->free) == 0);
+		free_change(heap, chunk, chunk->free | slices,
+			chunk->warm | slices_end(chunk, first, here, epoch));
 		addr += here * SLICE_BYTES;
 		n -= here;
 	}

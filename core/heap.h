@@ -158,8 +158,8 @@ enum mapping {
  * What the heap knows of a chunk.
  *
  * Invariants: free & ~present == 0, heads & free == 0, warm & ~free == 0,
- * idle & ~free == 0, bin == the longest run of free slices, and the chunk is in that bin's list
- * iff bin is not 0.
+ * idle & ~free == 0, count == bits_count(free), bin == the longest run of free
+ * slices, and the chunk is in that bin's list iff bin is not 0.
  */
 struct chunk {
 	uintptr_t base;
@@ -174,7 +174,7 @@ struct chunk {
 	uint8_t bin;
 	uint8_t mapping; /* enum mapping */
 	uint8_t broken;
-	uint8_t spare[1];
+	uint8_t count; /* free slices */
 	/* Pages by their heads whose owners have made granules pending for
 	 * somebody else to give back. */
 	uint32_t handed;
@@ -708,6 +708,8 @@ static inline void map_write(
 
 	fl_watch_allow(n);
 	fl_watch_steps(n);
+	/* Up to a chunk's at once as a rule. */
+#pragma GCC unroll 4
 	for (; n > 0; n--, slice++)
 		fl_store_relaxed(&heap->map[slice], page);
 }

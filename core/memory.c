@@ -189,32 +189,56 @@ void fl_memory_mark(
 	}
 }
 
+/* A number of 16 bits in each of four words. */
+#define WORDS_EACH UINT64_C(0x0001000100010001)
+
+/* Four slices' words, in one of whichever order. */
+static uint64_t words_four(const uint16_t *words)
+{
+	uint64_t four;
+
+	__builtin_memcpy(&four, words, sizeof(four));
+	return four;
+}
+
 /* The end of the run of granules from `base`, below `end`, that are all
  * populated or all not; *populated says which. */
 static uintptr_t run_end(const struct heap *heap, uintptr_t base,
 	uintptr_t end, bool *populated)
 {
-	unsigned first = granule_of(base);
-	uint32_t same;
-
-	*populated = chunk_of(heap, base)->populated[slice_of(base)] >>
-			first & 1;
-	same = *populated ? SLICE_GRANULES_ALL : 0;
 	/* Lengths are compared: the last slice may end where addresses do. */
+	size_t left = (end - base) >> FALLOW_GRANULE_LOG2;
+	const uint16_t *words = chunk_of(heap, base)->populated;
+	unsigned slice = slice_of(base);
+	unsigned first = granule_of(base);
+	uint32_t same, others;
+	unsigned n;
+
+	*populated = words[slice] >> first & 1;
+	same = *populated ? SLICE_GRANULES_ALL : 0;
 	for (;;) {
 		/* A one for each granule from here on that is not the same. */
-		uint32_t others = (chunk_of(heap, base)->populated[
-					   slice_of(base)] ^ same) >>
-			first;
-		unsigned n = others == 0 ? SLICE_GRANULES - first
-					 : (unsigned)__builtin_ctz(others);
-
-		if (n >= (end - base) >> FALLOW_GRANULE_LOG2)
+		others = (words[slice] ^ same) >> first;
+		n = others == 0 ? SLICE_GRANULES - first
+				: (unsigned)__builtin_ctz(others);
+		if (n >= left)
 			return end;
-		base += (uintptr_t)n << FALLOW_GRANULE_LOG2;
+		left -= n;
 		if (others != 0)
-			return base;
+			return end - ((uintptr_t)left << FALLOW_GRANULE_LOG2);
 		first = 0;
+		/* As a rule whole slices follow, four words at a time. */
+		for (slice++; slice + 4 <= CHUNK_SLICES &&
+			left > 4 * SLICE_GRANULES &&
+			words_four(&words[slice]) == same * WORDS_EACH;
+			slice += 4)
+			left -= 4 * SLICE_GRANULES;
+		if (slice == CHUNK_SLICES) {
+			words = chunk_of(heap, end -
+				((uintptr_t)left << FALLOW_GRANULE_LOG2))
+					->populated;
+			slice = 0;
+		}
 	}
 }
 

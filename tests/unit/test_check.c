@@ -106,6 +106,11 @@ static void break_warm(struct scene *s)
 	SET(s->chunk->warm, s->chunk->heads);
 }
 
+static void break_count(struct scene *s)
+{
+	SET(s->chunk->count, (uint8_t)(s->chunk->count - 1));
+}
+
 static void break_bin(struct scene *s)
 {
 	SET(s->chunk->bin, (uint8_t)(s->chunk->bin - 1));
@@ -621,6 +626,7 @@ static const struct {
 	{ "free slices are present", break_free_present },
 	{ "a page or span begins in slices that are not free", break_heads },
 	{ "warm slices are free", break_warm },
+	{ "count counts a chunk's free slices", break_count },
 	{ "bin == the longest run of free slices", break_bin },
 	{ "a chunk with free slices is in its bin's list", break_bin_list },
 	{ "the slice map names what is not free", break_map_free },
