@@ -211,9 +211,10 @@ static inline struct page *queue_fullest(struct page *first)
 	struct page *page = first;
 	struct page *best = first;
 	uint32_t least = page_free_count(first);
+	uint32_t worth = page_worth(first);
 	unsigned i;
 
-	for (i = 1; i < CANDIDATES && least > page_worth(first); i++) {
+	for (i = 1; i < CANDIDATES && least > worth; i++) {
 		page = page->next;
 		if (page == first)
 			break;

@@ -48,30 +48,30 @@ static inline __attribute__((always_inline)) struct page *own_look(
 static inline void own_put(const struct local *local, struct page *page)
 {
 	struct own *own = local->own;
+	uintptr_t *entry;
 	unsigned i;
 
 	if (!FL_PORT_SERVES || own == NULL || page_holed(page))
 		return;
+	/* A page lies in one chunk, and so do its entries. */
+	entry = own_entry(own, page->base);
 	for (i = 0; i < page->slices; i++)
-		*own_entry(own, page->base + i * SLICE_BYTES) =
-			(uintptr_t)page - (uintptr_t)own;
+		entry[i] = (uintptr_t)page - (uintptr_t)own;
 }
 
 /* It is found no more. */
 static inline void own_drop(const struct local *local, const struct page *page)
 {
 	struct own *own = local->own;
+	uintptr_t *entry;
 	unsigned i;
 
 	if (!FL_PORT_SERVES || own == NULL)
 		return;
-	for (i = 0; i < page->slices; i++) {
-		uintptr_t *entry =
-			own_entry(own, page->base + i * SLICE_BYTES);
-
-		if (*entry == (uintptr_t)page - (uintptr_t)own)
-			*entry = 0;
-	}
+	entry = own_entry(own, page->base);
+	for (i = 0; i < page->slices; i++)
+		if (entry[i] == (uintptr_t)page - (uintptr_t)own)
+			entry[i] = 0;
 }
 
 #endif
