@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A block too big for any class is freed twice: nothing is there any more.
+ * A block too big for any class is freed twice: nothing leads there any more, but
+ * the record says what it was.
  */
 #include "misuse_program.h"
 
