@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -463,6 +464,30 @@ static void large(void)
 		fclose(maps);
 }
 
+/* Locks all of its memory, with a window of 64 MiB of which it uses little: says
+ * so if more is resident; returns whether it may lock. */
+static bool locks(void)
+{
+	long pages[2] = { 0, 0 };
+	void *p = opaque(malloc(1000));
+	FILE *statm;
+
+	if (mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+		return false;
+	memset(p, 1, 1000);
+	statm = fopen("/proc/self/statm", "r");
+	if (statm == NULL || fscanf(statm, "%ld %ld", &pages[0], &pages[1]) != 2)
+		fprintf(stderr, "no statm\n");
+	else if (pages[1] * sysconf(_SC_PAGESIZE) >= 64L << 20)
+		fprintf(stderr, "%ld pages are resident\n", pages[1]);
+	if (statm != NULL)
+		fclose(statm);
+	free(p);
+	if (mlockall(0) == 0 || munlockall() != 0)
+		fprintf(stderr, "flags are not looked at\n");
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -498,11 +523,14 @@ int main(int argc, char **argv)
 		return write(STDOUT_FILENO, "went on\n", 8) != 8;
 	else if (strcmp(what, "moves") == 0 && chdir("/") != 0)
 		return 1;
+	else if (strcmp(what, "locked") == 0 && !locks())
+		return NOT_HERE;
 	else if (strcmp(what, "secure") == 0 && getauxval(AT_SECURE) == 0)
 		return NOT_HERE;
 	else if (strcmp(what, "secure") == 0)
 		free(opaque(malloc(1000)));
-	else if (strcmp(what, "early") != 0 && strcmp(what, "moves") != 0)
+	else if (strcmp(what, "early") != 0 && strcmp(what, "moves") != 0 &&
+		strcmp(what, "locked") != 0)
 		return 2;
 	puts("went on");
 	return 0;
