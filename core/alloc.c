@@ -250,6 +250,7 @@ static void block_count(
 void *fl_alloc_slow(struct op *op, const struct request *request)
 {
 	unsigned last = FALLOW_RESERVE | FLAG_OPTIONAL;
+	size_t more = pace_more(request->class, request->size);
 	bool handed = false;
 	void *block = NULL;
 
@@ -265,9 +266,9 @@ void *fl_alloc_slow(struct op *op, const struct request *request)
 			fl_reserve_fill_due(op);
 		if (reclaim_asked(op->heap, op->local) && !(op->flags & FALLOW_NOWAIT))
 			handed = fl_reclaim_answer(op);
-		if (pace_due(op->heap) && op_may_wait(op) &&
+		if (pace_due(op->heap, more) && op_may_wait(op) &&
 			!(op->flags & (FALLOW_NORECLAIM | FLAG_OPTIONAL)))
-			fl_pace(op);
+			fl_pace(op, more);
 		block = block_find(op, request);
 	}
 	if (block == NULL && (op->flags & last) == FALLOW_RESERVE)

@@ -21,18 +21,31 @@
 #include "floor.h"
 #include "pace.h"
 
-/* Reads the clock, with the context left, as at every call of the provider. */
-static uint64_t ticks_now(struct op *op)
+/* Reads a clock, if there is one, with the context left, as at every call of the
+ * provider. */
+static uint64_t clock_read(struct op *op, uint64_t (*clock)(void *ctx))
 {
-	const struct fallow_provider *provider = &op->heap->provider;
 	uint64_t now;
 
-	if (provider->now == NULL)
+	if (clock == NULL)
 		return 0;
 	op_drop(op);
-	now = provider->now(provider->ctx);
+	now = clock(op->heap->provider.ctx);
 	op_rejoin(op);
 	return now;
+}
+
+static uint64_t ticks_now(struct op *op)
+{
+	return clock_read(op, op->heap->provider.now);
+}
+
+uint64_t fl_epoch_spent(struct op *op)
+{
+	const struct fallow_provider *provider = &op->heap->provider;
+
+	return clock_read(op,
+		provider->spent != NULL ? provider->spent : provider->now);
 }
 
 /* Whether the clock showed `now` before `then`.  Its ticks may come to an end and

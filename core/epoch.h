@@ -13,6 +13,10 @@ void fl_sweep_init(struct heap *heap);
 /* Begins a new epoch if one is due; the sweep is then of the epoch there is. */
 void fl_epoch_step(struct sweep *sweep);
 
+/* What the clock of the time that the heap's users have run shows; without one
+ * that of the time there is, or 0.  Drops the context. */
+uint64_t fl_epoch_spent(struct op *op);
+
 /* Ticks until so many epochs can have ended, this one being the first; at least
  * 1.  Without a clock as many as epochs. */
 uint64_t fl_epoch_left(struct op *op, uint32_t epochs);

@@ -170,7 +170,7 @@ enum fallow_status fallow_init(
 	heap->sweeping.first_bytes = config->sweep_from_bytes;
 	heap->sweeping.floor_epochs = config->floor_epochs;
 	fl_sweep_init(heap);
-	fl_pace_init(heap, config->pace_from_bytes);
+	fl_pace_init(heap, config->pace_from_bytes, config->pace_ticks);
 	/* Odd, so that no mark is a block's address, and mixed with a number of
 	 * our own, so that none is one with a tag bit either. */
 	heap->secret = (config->secret ^ SECRET_MIX) | 1;

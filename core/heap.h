@@ -358,8 +358,11 @@ struct sweeping {
 
 /* When the next round is due: pace.c. */
 struct pacing {
-	size_t at;     /* committed bytes; SIZE_MAX: never */
-	uint32_t busy; /* a round is under way: nobody inside, none */
+	size_t at;      /* committed bytes; SIZE_MAX: never */
+	uint64_t ticks; /* that pass for a granule; 0: not bounded by time */
+	uint64_t paid;  /* when those for what has gone so far have passed */
+	bool begun;     /* there is a `paid` */
+	uint32_t busy;  /* a round is under way: nobody inside, none */
 };
 
 struct heap {

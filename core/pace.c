@@ -23,6 +23,14 @@
  * that it grows, and one that wants back what it gives cannot go on doing so: of
  * N bytes it gives away 2 N before its mark is N higher.
  *
+ * With a clock, and `ticks` for what a granule costs, a round gives what is wanted
+ * and no more: the step, and what is above the mark.  Where what is idle does not
+ * come to that, it goes on with what is free and was used.  Then time must pass,
+ * `ticks` for each granule, before there is another; where the mark is reached
+ * before, it moves by a step.  So a heap that wants back what it gives loses a
+ * known part of its time, however long that goes on, and one that grows for good
+ * next to nothing.
+ *
  * One round at a time; `busy` is changed by compare-and-swap, the rest of struct
  * pacing is written by who holds that.  chunk->idle is under heap->lock.  Others'
  * pages, and nobody's, are left to sweeps.
@@ -31,12 +39,15 @@
 #include "bits.h"
 #include "chunk.h"
 #include "class.h"
+#include "epoch.h"
 #include "span.h"
 #include "sweep.h"
 
-/* The mark moves by a sixteenth of what is held, and not by less than this. */
+/* The mark moves by a sixteenth of what is held, and not by less than this; with
+ * a clock, which bounds what rounds cost, by less. */
 #define STEP_SHIFT 4
 #define STEP_LEAST ((size_t)1 << 20)
+#define STEP_LEAST_TIMED ((size_t)128 << 10)
 /* Less than a quarter of a step is not much. */
 #define MUCH_SHIFT 2
 /* Of what went, half is added to the mark. */
@@ -44,6 +55,11 @@
 /* From one round of a context to its next so many of its calls take the slow
  * path: what is idle that long will be for longer. */
 #define ROUND_CALLS 128
+/* What a round costs beside what it gives, and what may go at once after a time
+ * without rounds and at first: in granules. */
+#define ROUND_COST 8
+#define CREDIT_MOST 2048
+#define CREDIT_FIRST 256
 /* Chunks that are looked at before the lock is let go: a GiB of addresses. */
 #define STEP_CHUNKS 512
 /* A walk over the free blocks of a page pays if they are few, or if so few are
@@ -51,16 +67,27 @@
 #define WALK_BLOCKS 32
 #define WALK_USED (SLICE_GRANULES * 3 / 2)
 
-void fl_pace_init(struct heap *heap, size_t from_bytes)
+/* A round, and what it is to bring. */
+struct round {
+	struct sweep sweep;
+	size_t want; /* bytes */
+	bool all;    /* not only what is idle */
+};
+
+void fl_pace_init(struct heap *heap, size_t from_bytes, uint64_t ticks)
 {
 	bool off = from_bytes == 0 || !heap_is(heap, FALLOW_CLASS_WINDOW);
 
 	heap->pacing.at = off ? SIZE_MAX : from_bytes;
+	if (heap->provider.now != NULL || heap->provider.spent != NULL)
+		heap->pacing.ticks = ticks;
 }
 
 void fl_pace_forked(struct heap *heap)
 {
 	heap->pacing.busy = 0;
+	/* The copy's clock is another, which may begin anew. */
+	heap->pacing.begun = false;
 }
 
 /* Bytes of a page that hold memory and no block in use. */
@@ -87,26 +114,39 @@ static bool page_pays(const struct local *local, const struct page *page)
 		local->current[page->class] == page;
 }
 
-/* Whether the page is as it was at the last look, and has not been walked as it
- * is; if it is not as it was, this is a look. */
-static bool page_idle(
-	struct heap *heap, struct local *local, struct page *page)
+/* Whether the page has not been walked as it is, and is as it was at the last look
+ * unless `all` are to be; if it is not as it was, this is a look. */
+static bool page_idle(struct heap *heap, struct local *local,
+	struct page *page, bool all)
 {
 	if (page_used(page) == (page->swept_used & PAGE_USED) &&
 		(fl_load_relaxed(&page->remote) & REMOTE_BLOCKS) == 0)
 		return page->swept_used & PAGE_DUE;
 	fl_sweep_look(heap, local, page);
-	return false;
+	return all;
+}
+
+/* Whether what went, and what is on its way, is what was wanted. */
+static bool round_enough(const struct round *round)
+{
+	const struct batch *batch = &round->sweep.batch;
+	size_t bytes = round->sweep.bytes;
+	size_t i;
+
+	for (i = 0; i < batch->range_count; i++)
+		bytes += batch->ranges[i].size;
+	return bytes >= round->want;
 }
 
 /* Gives back what is idle of a page of the context's.  There is room in the
  * batch. */
 static void page_pace(
-	struct sweep *sweep, struct local *local, struct page *page)
+	struct round *round, struct local *local, struct page *page)
 {
+	struct sweep *sweep = &round->sweep;
 	struct heap *heap = sweep->op->heap;
 
-	if (!page_idle(heap, local, page) ||
+	if (!page_idle(heap, local, page, round->all) ||
 		(page_holed(page) && fl_hole_pending(heap, page)))
 		return;
 	fl_local_settle(heap, local, page);
@@ -122,8 +162,9 @@ static void page_pace(
 }
 
 /* Looks at a few pages of the context; returns whether there may be more. */
-static bool pages_step(struct sweep *sweep, struct local *local)
+static bool pages_step(struct round *round, struct local *local)
 {
+	struct sweep *sweep = &round->sweep;
 	uint32_t blocks = 0;
 	unsigned i;
 
@@ -132,22 +173,29 @@ static bool pages_step(struct sweep *sweep, struct local *local)
 
 		if (!batch_has_room(&sweep->batch, SLICE_RANGES))
 			return true;
+		if (round_enough(round))
+			return false;
 		page = fl_sweep_local_next(
 			local, sweep->number, &sweep->missed);
 		if (page == NULL)
 			return false;
 		blocks += page->formed;
-		page_pace(sweep, local, page);
+		page_pace(round, local, page);
 	}
 	return true;
 }
 
 /* What is idle of the context's pages, whichever that is by then. */
-static void pages_pace(struct sweep *sweep)
+static void pages_pace(struct round *round)
 {
+	struct sweep *sweep = &round->sweep;
 	struct op *op = sweep->op;
+	struct fl_port_state state = lock_take(&op->heap->lock);
 
-	while (pages_step(sweep, op->local)) {
+	sweep->number = sweep_number(op->heap);
+	sweep->epoch = op->heap->epoch;
+	lock_leave(&op->heap->lock, state);
+	while (pages_step(round, op->local)) {
 		if (!batch_has_room(&sweep->batch, SLICE_RANGES))
 			fl_sweep_give(sweep);
 		sweep_pause(op);
@@ -158,50 +206,57 @@ static void pages_pace(struct sweep *sweep)
 /* Claims the idle slices of a chunk, and when that was all, notes which are free
  * now; returns whether it was.  What there was no room for comes next, and what
  * the provider refuses of the rest is not idle then, or it would come again. */
-static bool chunk_step(struct sweep *sweep, struct chunk *chunk)
+static bool chunk_step(struct round *round, struct chunk *chunk)
 {
-	struct heap *heap = sweep->op->heap;
-	uint32_t left = fl_batch_claim(heap, &sweep->batch, chunk,
-		fl_chunk_claimable(heap, chunk) & chunk->idle);
+	struct heap *heap = round->sweep.op->heap;
+	uint32_t slices = fl_chunk_claimable(heap, chunk);
+	uint32_t left;
 
+	if (!round->all)
+		slices &= chunk->idle;
+	left = fl_batch_claim(heap, &round->sweep.batch, chunk, slices);
 	chunk->idle = left != 0 ? left : chunk->warm;
-	return left == 0;
+	/* Of those in use of late so many at most: what was refused of them
+	 * would come again, too. */
+	return left == 0 || round->all;
 }
 
 /* Claims the idle slices of chunks from *number on, until there is no room, and
  * notes which are free now; moves *number behind what was looked at.  Returns
  * whether there is more. */
-static bool slices_step(struct sweep *sweep, size_t *number)
+static bool slices_step(struct round *round, size_t *number)
 {
+	struct sweep *sweep = &round->sweep;
 	struct heap *heap = sweep->op->heap;
 	struct fl_port_state state = lock_take(&heap->lock);
 	size_t end = *number + STEP_CHUNKS;
 	bool more;
 
 	while (*number < end && *number < heap->chunk_count &&
-		batch_has_room(&sweep->batch, SLICE_RANGES)) {
+		batch_has_room(&sweep->batch, SLICE_RANGES) &&
+		!round_enough(round)) {
 		struct chunk *chunk = heap->chunks[*number];
 
 		fl_watch_steps(1);
-		if (chunk != NULL && !chunk_step(sweep, chunk))
+		if (chunk != NULL && !chunk_step(round, chunk))
 			break;
 		++*number;
 	}
-	more = *number < heap->chunk_count;
+	more = *number < heap->chunk_count && !round_enough(round);
 	lock_leave(&heap->lock, state);
 	return more;
 }
 
 /* The idle slices of all chunks. */
-static void slices_pace(struct sweep *sweep)
+static void slices_pace(struct round *round)
 {
 	size_t number = 0;
 
-	while (slices_step(sweep, &number)) {
-		fl_sweep_give(sweep);
-		sweep_pause(sweep->op);
+	while (slices_step(round, &number)) {
+		fl_sweep_give(&round->sweep);
+		sweep_pause(round->sweep.op);
 	}
-	fl_sweep_give(sweep);
+	fl_sweep_give(&round->sweep);
 }
 
 /* Frees the spans that the context has kept: they can be idle next time. */
@@ -214,16 +269,24 @@ static void spans_pace(struct op *op)
 			sweep_pause(op);
 }
 
-/* Moves the mark, after a round that gave so many bytes back. */
-static void mark_move(struct heap *heap, size_t bytes)
+/* How far the mark moves, of a heap that holds so much. */
+static size_t pacing_step(const struct heap *heap, size_t held)
 {
-	size_t held = fl_load_relaxed(&heap->counters.committed);
-	size_t at = heap->pacing.at;
 	size_t step = held >> STEP_SHIFT;
+	size_t least = heap->pacing.ticks > 0 ? STEP_LEAST_TIMED : STEP_LEAST;
 
-	if (step < STEP_LEAST)
-		step = STEP_LEAST;
-	if (bytes >= step >> MUCH_SHIFT)
+	return step < least ? least : step;
+}
+
+/* Moves the mark, after a round that gave so many bytes back, for a call that is
+ * about to commit `more`. */
+static void mark_move(struct heap *heap, size_t bytes, size_t more)
+{
+	size_t held = fl_load_relaxed(&heap->counters.committed) + more;
+	size_t at = heap->pacing.at;
+	size_t step = pacing_step(heap, held);
+
+	if (heap->pacing.ticks == 0 && bytes >= step >> MUCH_SHIFT)
 		at += bytes >> CREEP_SHIFT;
 	/* Nor is the next round due before something has happened. */
 	if (at < held + step / 2)
@@ -231,41 +294,83 @@ static void mark_move(struct heap *heap, size_t bytes)
 	fl_store_relaxed(&heap->pacing.at, at);
 }
 
-/* Begins a round; returns whether there is to be one. */
-static bool round_begin(struct op *op)
+/* Whether the time has passed that rounds so far have cost.  Drops the context. */
+static bool round_paid(struct op *op)
 {
-	struct local *local = op->local;
-	uint64_t calls = local->counters.slow_paths;
-	uint32_t idle = 0;
+	struct pacing *pacing = &op->heap->pacing;
+	uint64_t now = fl_epoch_spent(op);
+	uint64_t most = pacing->ticks * CREDIT_MOST;
 
-	if (calls - local->paced < ROUND_CALLS)
+	if (!pacing->begun)
+		pacing->paid = now - pacing->ticks * CREDIT_FIRST;
+	pacing->begun = true;
+	if ((int64_t)(now - pacing->paid) < 0)
 		return false;
-	/* Pairs with the release in fl_pace(). */
-	if (!fl_cas_acquire(&op->heap->pacing.busy, &idle, (uint32_t)1))
-		return false;
-	local->paced = calls;
+	if (now - pacing->paid > most)
+		pacing->paid = now - most;
 	return true;
 }
 
-void fl_pace(struct op *op)
+/* Begins a round; returns whether there is to be one.  May drop the context. */
+static bool round_begin(struct op *op, size_t more)
+{
+	struct local *local = op->local;
+	struct pacing *pacing = &op->heap->pacing;
+	uint64_t calls = local->counters.slow_paths;
+	uint32_t idle = 0;
+
+	if (pacing->ticks == 0 && calls - local->paced < ROUND_CALLS)
+		return false;
+	/* Pairs with the release in fl_pace(). */
+	if (!fl_cas_acquire(&pacing->busy, &idle, (uint32_t)1))
+		return false;
+	local->paced = calls;
+	if (pacing->ticks == 0 || round_paid(op))
+		return true;
+	mark_move(op->heap, 0, more);
+	fl_store_release(&pacing->busy, 0);
+	return false;
+}
+
+/* Gives back what is idle; if the time is bounded until it is enough, and where
+ * that is not, what else is free. */
+static void round_make(struct round *round, size_t more)
+{
+	struct op *op = round->sweep.op;
+	struct pacing *pacing = &op->heap->pacing;
+	size_t held = fl_load_relaxed(&op->heap->counters.committed) + more;
+
+	round->want = SIZE_MAX;
+	if (pacing->ticks > 0)
+		round->want = pacing_step(op->heap, held) +
+			(held > pacing->at ? held - pacing->at : 0);
+	spans_pace(op);
+	slices_pace(round);
+	pages_pace(round);
+	round->all = pacing->ticks > 0;
+	if (!round->all || round_enough(round))
+		return;
+	slices_pace(round);
+	pages_pace(round);
+}
+
+void fl_pace(struct op *op, size_t more)
 {
 	struct heap *heap = op->heap;
-	struct sweep sweep = { .op = op, .level = FALLOW_RECLAIM_FLOOR };
-	struct fl_port_state state;
+	struct pacing *pacing = &heap->pacing;
+	struct round round = {
+		.sweep = { .op = op, .level = FALLOW_RECLAIM_FLOOR },
+	};
 
-	if (!round_begin(op))
+	if (!round_begin(op, more))
 		return;
-	state = lock_take(&heap->lock);
-	sweep.number = sweep_number(heap);
-	sweep.epoch = heap->epoch;
-	lock_leave(&heap->lock, state);
-	batch_begin(&sweep.batch);
-	spans_pace(op);
-	pages_pace(&sweep);
-	slices_pace(&sweep);
-	mark_move(heap, sweep.bytes);
+	batch_begin(&round.sweep.batch);
+	round_make(&round, more);
+	mark_move(heap, round.sweep.bytes, more);
+	pacing->paid += pacing->ticks * (ROUND_COST +
+		(round.sweep.bytes >> FALLOW_GRANULE_LOG2));
 	/* What was looked at looks to this epoch's sweep as if it had seen it. */
 	heap_changed(heap);
 	/* Pairs with the acquire in round_begin(): the next sees this mark. */
-	fl_store_release(&heap->pacing.busy, 0);
+	fl_store_release(&pacing->busy, 0);
 }

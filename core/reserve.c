@@ -129,7 +129,7 @@ static struct heap *pool_make(const struct heap *heap, const struct page *span)
 	pool->marks = heap->secret + ((uint64_t)1 << 63);
 	pool->deferring = heap->deferring;
 	pool->usage = heap->usage;
-	fl_pace_init(pool, 0);
+	fl_pace_init(pool, 0, 0);
 	fl_heap_window(pool, span->base, span->span_size);
 	status = fl_region_add(&op, span->base + sizeof(*pool),
 		span->span_size - sizeof(*pool));

@@ -47,6 +47,9 @@
 /* Own maps take addresses, too: that of who has none, and a few threads'. */
 #define OWN_BYTES (4 * sizeof(struct own))
 #define WINDOW_LEAST ((size_t)8 << 20)
+/* Nanoseconds for each granule that is given back before the heap grows: giving it
+ * back, and the page fault if it is wanted again, take about a thousand. */
+#define PACE_TICKS 10000
 /* Most programs have few threads. */
 #define CONTEXTS_FIRST 2
 /* A sweep leaves a floor: there is a use for one from twice that on. */
@@ -208,6 +211,7 @@ static enum fallow_status heap_make(void)
 			: (size_t)board_settings.floor_bytes,
 		.floor_epochs = (uint32_t)board_settings.floor_epochs,
 		.pace_from_bytes = (size_t)board_settings.pace_from_bytes,
+		.pace_ticks = PACE_TICKS,
 	};
 	enum fallow_status status;
 

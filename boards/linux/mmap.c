@@ -128,6 +128,17 @@ static uint64_t mmap_now(void *ctx)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* The provider's spent(): nanoseconds of all threads.  In a sandbox that refuses
+ * the call no time is spent. */
+static uint64_t mmap_spent(void *ctx)
+{
+	struct timespec spent = { 0 };
+
+	(void)ctx;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+	return (uint64_t)spent.tv_sec * 1000000000u + (uint64_t)spent.tv_nsec;
+}
+
 /* Reserves `size` bytes of addresses, a multiple of 2 MiB and aligned to it;
  * returns 0 if the kernel refuses. */
 static uintptr_t window_reserve(size_t size, int protection)
@@ -196,6 +207,7 @@ enum fallow_status board_mmap_init(
 			.decommit = mmap_decommit,
 			.promote = large ? mmap_promote : NULL,
 			.now = mmap_now,
+			.spent = mmap_spent,
 		},
 		.window_size = given.window_size,
 		.commit_most = given.commit_most,

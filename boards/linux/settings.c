@@ -41,7 +41,7 @@
 #define EPOCH_MS_STANDARD 250
 /* What a smaller program has free it soon uses again, each page fault for a few
  * KiB: there is less to win than to lose. */
-#define PACE_FROM_STANDARD ((uint64_t)8 << 20)
+#define PACE_FROM_STANDARD ((uint64_t)512 << 10)
 
 enum kind { NUMBER, WORDS, PATH, HELP };
 

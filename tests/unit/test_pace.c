@@ -215,7 +215,7 @@ static void round_make(struct rig *rig)
 	struct op op = white_op(rig, 0);
 
 	op.local->paced = op.local->counters.slow_paths - 1000;
-	fl_pace(&op);
+	fl_pace(&op, 0);
 	op_drop(&op);
 }
 
@@ -245,6 +245,7 @@ static void pieces(unsigned refuse_rate)
 	/* They were used; they were not, and are slices; these are seen. */
 	round_make(rig);
 	round_make(rig);
+	round_make(rig);
 	CHECK_EQUAL(rig->sim.made[SIM_DECOMMIT], 0);
 	idle = heap->warm_slices;
 	while (crowd.count > 0)
@@ -262,6 +263,7 @@ static void pieces(unsigned refuse_rate)
 	/* What was refused is free again since. */
 	round_make(rig);
 	round_make(rig);
+	round_make(rig);
 	CHECK_EQUAL(heap->warm_slices, 0);
 	crowd_end(&crowd);
 }
@@ -270,6 +272,162 @@ static void test_pace_pieces(void)
 {
 	pieces(0);
 	pieces(256);
+}
+
+#define GRANULE_TICKS 10
+
+/* A heap whose rounds are bounded by a clock, which the test moves. */
+static struct rig *timed_begin(size_t from)
+{
+	struct rig *rig = rig_prepare(FALLOW_CLASS_WINDOW, WIDE, 2);
+
+	sim_clock(&rig->sim);
+	rig->config.epoch_ticks = UINT64_MAX / 4;
+	rig->config.floor_bytes = FALLOW_FLOOR_NONE;
+	rig->config.pace_from_bytes = from;
+	rig->config.pace_ticks = GRANULE_TICKS;
+	CHECK_EQUAL(rig_init(rig), FALLOW_OK);
+	return rig;
+}
+
+/* What rounds have given back, in granules. */
+static uint64_t given(struct rig *rig)
+{
+	return white_heap(rig)->counters.decommitted_total / SIM_GRANULE;
+}
+
+/* The peak of one size after the other, of each of which a block in sixteen is left
+ * until the next is there: nothing is idle when it is wanted.  So many ticks pass
+ * from one to the next, and between two of them `once`. */
+static size_t busy_peak(uint64_t ticks, uint64_t once, uint64_t *granules)
+{
+	struct rig *rig = timed_begin(MIB);
+	struct crowd crowd = crowd_begin(rig, 6000);
+	size_t most;
+
+	for (unsigned turn = 0; turn < 18; turn++) {
+		size_t left = crowd.count;
+
+		fill(&crowd, KIB << turn % 3 * 2, 4 * MIB);
+		while (left-- > 0)
+			crowd_free(&crowd, left);
+		thin(&crowd, 0, 16);
+		rig->sim.ticks += turn == 1 ? once : ticks;
+	}
+	most = peak(rig);
+	*granules = given(rig);
+	white_check(rig);
+	crowd_end(&crowd);
+	return most;
+}
+
+static void test_pace_timed(void)
+{
+	uint64_t none, once, some, much;
+	size_t without = busy_peak(0, 0, &none);
+	size_t with = busy_peak(100000 * GRANULE_TICKS, 0, &much);
+
+	(void)busy_peak(0, 1000000 * GRANULE_TICKS, &once);
+	(void)busy_peak(200 * GRANULE_TICKS, 0, &some);
+	/* What is live at once, the rest of the last size in 256 granules, and
+	 * two steps. */
+	CHECK(with <= 6 * MIB);
+	CHECK(without >= 8 * MIB);
+	/* At first, and then one for each so many ticks, and a batch. */
+	CHECK(none <= 256 + 2 * 512);
+	CHECK(once > 1024 && once <= 256 + 2048 + 512);
+	CHECK(some <= 256 + 18 * 200 + 2 * 512);
+	CHECK(much > 2 * some);
+	if (test_failures() > 0)
+		test_printf("\n    peaks %zu and %zu KiB, granules %u %u %u %u",
+			without / KIB, with / KIB, (unsigned)none,
+			(unsigned)once, (unsigned)some, (unsigned)much);
+}
+
+/* A round gives what is wanted and not all there is; and comes before a span that
+ * would pass the mark, not after it. */
+static void test_pace_wanted(void)
+{
+	struct rig *rig = timed_begin(12 * MIB);
+	struct crowd crowd = crowd_begin(rig, 4000);
+	void *p;
+
+	fill(&crowd, 4096, 10 * MIB);
+	while (crowd.count > 0)
+		crowd_free(&crowd, crowd.count - 1);
+	fallow_offline(&rig->heap);
+	/* Slices, but not so many in a row. */
+	fill(&crowd, 100 * KIB, 9 * MIB);
+	thin(&crowd, 0, 4);
+	crowd_add(&crowd, 64);
+	CHECK_EQUAL(given(rig), 0);
+	p = fallow_alloc(&rig->heap, 4 * MIB);
+	CHECK(given(rig) * SIM_GRANULE >= 2 * MIB);
+	CHECK(given(rig) * SIM_GRANULE <= 5 * MIB);
+	CHECK(peak(rig) <= 13 * MIB);
+	fallow_free(&rig->heap, p);
+	crowd_end(&crowd);
+}
+
+/* One that cannot be had leaves the mark where it is. */
+static void test_pace_too_large(void)
+{
+	struct rig *rig = timed_begin(MIB);
+	struct heap *heap = white_heap(rig);
+	struct crowd crowd = crowd_begin(rig, 4000);
+	volatile size_t size = (size_t)WIDE * 2;
+
+	fill(&crowd, 4096, 4 * MIB);
+	CHECK(fallow_alloc(&rig->heap, size) == NULL);
+	CHECK(heap->pacing.at <= 6 * MIB);
+	crowd_end(&crowd);
+}
+
+/* What is refused is asked for once a round, also if it was used of late and lies
+ * in more pieces than a batch has room for. */
+static void test_pace_timed_refused(void)
+{
+	struct rig *rig = timed_begin(MIB);
+	struct crowd crowd = crowd_begin(rig, 2000);
+
+	fill(&crowd, 4096, 4 * MIB);
+	thin(&crowd, 0, 2);
+	(void)fallow_collect(&rig->heap);
+	while (crowd.count > 0)
+		crowd_free(&crowd, crowd.count - 1);
+	fallow_offline(&rig->heap);
+	CHECK(white_heap(rig)->warm_slices >= 40);
+	rig->sim.refuse_range_rate = 256;
+	rig->sim.during = round_watch;
+	rig->sim.made[SIM_DECOMMIT] = 0;
+	rig->sim.ticks += 1000 * GRANULE_TICKS;
+	round_make(rig);
+	CHECK(rig->sim.made[SIM_DECOMMIT] >= 2);
+	CHECK(rig->sim.made[SIM_DECOMMIT] <= 8);
+	white_check(rig);
+	rig->sim.refuse_range_rate = 0;
+	crowd_end(&crowd);
+}
+
+/* A copy of the heap has a clock of its own. */
+static void test_pace_timed_forked(void)
+{
+	struct rig *rig = timed_begin(MIB);
+	struct heap *heap = white_heap(rig);
+	struct crowd crowd = crowd_begin(rig, 10000);
+	uint64_t before;
+
+	rig->sim.ticks = UINT64_C(1) << 40;
+	fill(&crowd, 1024, 4 * MIB);
+	thin(&crowd, 0, 16);
+	before = given(rig);
+	heap->pacing.busy = 1;
+	rig->sim.ticks = 1;
+	fl_pace_forked(heap);
+	CHECK_EQUAL(heap->pacing.busy, 0);
+	fill(&crowd, 4096, 4 * MIB);
+	CHECK(given(rig) > before);
+	crowd_end(&crowd);
 }
 
 /* One that has not been asked for makes none. */
@@ -295,6 +453,11 @@ const struct test tests[] = {
 	{ "pace_noreclaim", test_pace_noreclaim },
 	{ "pace_refused", test_pace_refused },
 	{ "pace_pieces", test_pace_pieces },
+	{ "pace_timed", test_pace_timed },
+	{ "pace_wanted", test_pace_wanted },
+	{ "pace_too_large", test_pace_too_large },
+	{ "pace_timed_refused", test_pace_timed_refused },
+	{ "pace_timed_forked", test_pace_timed_forked },
 	{ "pace_off", test_pace_off },
 	{ NULL, NULL },
 };

@@ -227,10 +227,19 @@ struct fallow_config {
 	 * what another cannot use; that memory is committed anew when it is
 	 * wanted again.  And at any size a block above 1 KiB may be one of a
 	 * larger class, less than twice as large as what was asked for, where
-	 * one of its own would take memory.  0: neither.  4 to 64 MiB suit;
-	 * below, the memory is soon wanted again as a rule.
+	 * one of its own would take memory.  0: neither.  Without `pace_ticks`
+	 * 4 to 64 MiB suit; below, the memory is soon wanted again as a rule.
 	 */
 	size_t pace_from_bytes;
+	/*
+	 * With a clock in the provider, spent() or now(): what goes is no more
+	 * than what keeps the heap where it is, but also what was used since
+	 * the last look, and so many ticks pass for each granule of it before
+	 * more does.  Ten times what it takes to give one back, commit and
+	 * touch it suits: then a tenth of the time is lost at most.  0: not
+	 * bounded by time; then what is wanted again soon does not go for long.
+	 */
+	uint64_t pace_ticks;
 };
 
 #define FALLOW_EPOCH_TICKS ((uint64_t)100000000)

@@ -190,6 +190,11 @@ struct fallow_provider {
 	 * sweep says so again.  Of all functions this one may call into the
 	 * heap.  Context: any; interrupts as at the entry. */
 	void (*sweep_wanted)(void *ctx, uint64_t ticks);
+
+	/* Optional.  A clock as now(), of ticks as long, that runs while the
+	 * heap's users do and not while they wait or others run: of what
+	 * config.pace_ticks are a part; else that is now().  Context: any. */
+	uint64_t (*spent)(void *ctx);
 };
 
 #ifdef __cplusplus
