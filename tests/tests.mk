@@ -208,9 +208,11 @@ $(eval $(call programs,host-tsan,$(STRESS_SRCS)))
 $(eval $(call programs,host-fake,$(FAKE_SRCS)))
 $(eval $(call programs,host-fake-preempt,$(FAKE_SRCS)))
 
-# With slices of 4 KiB those whose numbers are not of slices of 64 KiB.
-SLICE12_SRCS := $(patsubst %,tests/unit/test_%.c,heap_random contexts others \
-	lessons sizeclass heap_misuse malloc direct)
+# With slices of 4 KiB all but those that have slices of 64 KiB in them: of more
+# granules than one, of blocks of a KiB in small pages.
+SLICE64 := alloc batch bump bump_bare class free check floor hole lend \
+	local memory pace page reclaim region snapshot span sweep sweep_refusal
+SLICE12_SRCS := $(filter-out $(SLICE64:%=tests/unit/test_%.c),$(UNIT_SRCS))
 TEST_PROGRAMS_KEPT := $(TEST_PROGRAMS)
 $(eval $(call programs,host-slice12,$(SLICE12_SRCS)))
 TEST_PROGRAMS := $(TEST_PROGRAMS_KEPT)

@@ -202,8 +202,9 @@ static void test_misuse_ends(void)
 /* Settings that are absurd, but say something. */
 static void test_misuse_settings(void)
 {
-	static const size_t sizes[][2] = { { 1, 65536 },
-		{ 65537, 131072 }, { 999999999, 1000013824 },
+	static const size_t sizes[][2] = { { 1, SLICE_BYTES },
+		{ SLICE_BYTES + 1, 2 * SLICE_BYTES },
+		{ 999999999, (999999999 / SLICE_BYTES + 1) * SLICE_BYTES },
 		{ FALLOW_BUMP_CHUNK_MAX, FALLOW_BUMP_CHUNK_MAX },
 		{ FALLOW_BUMP_CHUNK_MAX + 1, 0 }, { SIZE_MAX, 0 } };
 	struct fallow_bump_counts now = { .size = sizeof(now) };

@@ -299,6 +299,9 @@ static void step_take_populated(struct model *model)
 	size_t slice = 0;
 	struct run run;
 
+	/* No more than the run has. */
+	if (granules > n * SLICE_GRANULES)
+		granules = n * SLICE_GRANULES;
 	while (slice < SLICES && !populated_from(model, slice, n, granules))
 		slice++;
 	run = fl_chunk_take_populated(

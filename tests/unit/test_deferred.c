@@ -10,6 +10,8 @@
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
+/* Of a medium page. */
+#define MEDIUM_BYTES (SLICE_BYTES / 16 * 5)
 
 static const size_t sizes[] = { 16, 100, 2000, 8 * KIB, 20 * KIB, 64 * KIB,
 	200 * KIB, 512 * KIB, MIB };
@@ -223,7 +225,7 @@ static void test_deferred_foreign(void)
 {
 	struct rig *rig = begin();
 	char *small = fallow_alloc(&rig->heap, 100);
-	char *medium = fallow_alloc(&rig->heap, 20 * KIB);
+	char *medium = fallow_alloc(&rig->heap, MEDIUM_BYTES);
 	char *span = fallow_alloc(&rig->heap, MIB);
 	uint64_t other[4] = { 1, 2, 3, 4 };
 	const struct {
@@ -238,7 +240,7 @@ static void test_deferred_foreign(void)
 		{ small + 16, FALLOW_MISUSE_INTERIOR },
 		{ medium + 64, FALLOW_MISUSE_INTERIOR },
 		{ span + 4 * KIB, FALLOW_MISUSE_INTERIOR },
-		{ (void *)(white_page(rig, medium)->base + 5 * 20 * KIB),
+		{ (void *)(white_page(rig, medium)->base + 5 * MEDIUM_BYTES),
 			FALLOW_MISUSE_UNFORMED },
 	};
 

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "config.h"
 #include "sim_rig.h"
 #include "test.h"
 
@@ -82,12 +83,12 @@ static void test_heap_good_size(void)
 		last = good;
 	}
 	/* The waste promised: 16 bytes, then an eighth, then a granule. */
-	for (size_t size = 1; size <= 64 * KIB; size++) {
+	for (size_t size = 1; size <= SLICE_BYTES; size++) {
 		size_t waste = fallow_good_size(size) - size;
 
 		CHECK(size <= 128 ? waste < 16 : waste * 8 < size);
 	}
-	for (size_t size = 512 * KIB + 1; size < 20 * MIB; size += 12345)
+	for (size_t size = SLICE_BYTES + 1; size < 20 * MIB; size += 12345)
 		CHECK(fallow_good_size(size) - size < SIM_GRANULE);
 	CHECK(fallow_good_size(FALLOW_SIZE_MAX) == 0 ||
 		fallow_good_size(FALLOW_SIZE_MAX) >= FALLOW_SIZE_MAX);

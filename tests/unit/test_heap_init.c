@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "config.h"
 #include "sim_rig.h"
 #include "test.h"
 
@@ -182,8 +183,8 @@ static void test_init_window_wraps(void)
 
 static void test_init_window_too_small(void)
 {
-	static const size_t sizes[] = { 0, SIM_GRANULE, 64 * KIB - SIM_GRANULE,
-		64 * KIB };
+	static const size_t sizes[] = { 0, SIM_GRANULE,
+		SLICE_BYTES - SIM_GRANULE, SLICE_BYTES };
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		struct rig *rig = prepare(FALLOW_CLASS_WINDOW);
@@ -292,11 +293,15 @@ static void test_region_refused(void)
 		FALLOW_OUTSIDE_WINDOW, "outside of the window");
 	status_expect(fallow_add_region(heap, base + 16 * MIB, 0),
 		FALLOW_REGION_TOO_SMALL, "nothing");
-	status_expect(fallow_add_region(heap, base + 16 * MIB, SIM_GRANULE),
-		FALLOW_REGION_TOO_SMALL, "a granule");
-	status_expect(fallow_add_region(heap, base + 16 * MIB + SIM_GRANULE,
-			      64 * KIB),
-		FALLOW_REGION_TOO_SMALL, "no whole slice");
+	if (SLICE_BYTES > SIM_GRANULE) {
+		status_expect(fallow_add_region(
+				      heap, base + 16 * MIB, SIM_GRANULE),
+			FALLOW_REGION_TOO_SMALL, "a granule");
+		status_expect(fallow_add_region(heap,
+				      base + 16 * MIB + SIM_GRANULE,
+				      SLICE_BYTES),
+			FALLOW_REGION_TOO_SMALL, "no whole slice");
+	}
 	CHECK(fallow_alloc(heap, 1) == NULL);
 	CHECK(fallow_check(heap, NULL) == NULL);
 	rig_end_now(rig, true);

@@ -87,9 +87,9 @@ static void test_misuse_judge_pages(void)
 	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 2);
 
 	page_judge(rig, 48, 40, 1);
-	page_judge(rig, 1024, 5, 1);
-	page_judge(rig, 9000, 3, 8);
-	page_judge(rig, 65536, 1, 64);
+	page_judge(rig, SLICE_BYTES / 64, 5, 1);
+	page_judge(rig, SLICE_BYTES / 7, 3, 8);
+	page_judge(rig, SLICE_BYTES, 1, 64);
 	rig_end_now(rig, true);
 }
 
@@ -103,7 +103,7 @@ static void test_misuse_judge_span(void)
 	CHECK_EQUAL(judge(rig, 0, addr + 16), FALLOW_MISUSE_INTERIOR);
 	CHECK_EQUAL(judge(rig, 0, addr + 699999), FALLOW_MISUSE_INTERIOR);
 	CHECK_EQUAL(judge(rig, 0, addr - 1), FALLOW_MISUSE_FOREIGN);
-	CHECK_EQUAL(judge(rig, 0, addr + 20 * SLICE_BYTES),
+	CHECK_EQUAL(judge(rig, 0, addr + 1400 * 1024),
 		FALLOW_MISUSE_FOREIGN);
 	CHECK_EQUAL(judge(rig, 0, 16), FALLOW_MISUSE_FOREIGN);
 	CHECK_EQUAL(judge(rig, 0, UINTPTR_MAX), FALLOW_MISUSE_FOREIGN);
@@ -229,7 +229,7 @@ static void test_misuse_judge_full(void)
 	struct page *page;
 
 	for (unsigned i = 0; i < 65; i++)
-		blocks[i] = fallow_alloc(&rig->heap, 1024);
+		blocks[i] = fallow_alloc(&rig->heap, SLICE_BYTES / 64);
 	page = white_page(rig, blocks[0]);
 	CHECK_EQUAL(page->capacity, 64);
 	/* Neither frees the eighth, which is 8, alone; both do. */

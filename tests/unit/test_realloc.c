@@ -95,18 +95,20 @@ static void test_realloc_alignment(void)
 static void test_realloc_refused(void)
 {
 	struct rig *rig = begin();
-	unsigned char *p = fallow_alloc(&rig->heap, 9000);
+	/* Of a medium page. */
+	size_t size = SLICE_BYTES / 64 * 9;
+	unsigned char *p = fallow_alloc(&rig->heap, size - 16);
 	struct page *page = white_page(rig, p);
 
-	memset(p, 0x21, 9000);
+	memset(p, 0x21, size - 16);
 	rig->sim.refuse_from = 1;
 	CHECK(fallow_realloc(&rig->heap, p, 5 * MIB) == NULL);
 	CHECK_EQUAL(page->loose, 0);
 	CHECK(fallow_realloc(&rig->heap, p, 100) == p);
 	CHECK_EQUAL(page->loose, 1);
-	for (unsigned i = 0; i < 9000; i++)
+	for (unsigned i = 0; i < size - 16; i++)
 		CHECK_EQUAL(p[i], 0x21);
-	CHECK_EQUAL(fallow_usable_size(&rig->heap, p), 9216);
+	CHECK_EQUAL(fallow_usable_size(&rig->heap, p), size);
 	white_check(rig);
 	fallow_free_sized(&rig->heap, p, 100);
 	CHECK_EQUAL(rig->misuses, 0);

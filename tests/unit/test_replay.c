@@ -13,6 +13,7 @@
 #include <fallow/fallow.h>
 #include <fallow/flat.h>
 
+#include "config.h"
 #include "replay.h"
 #include "test.h"
 #include "trace.h"
@@ -592,7 +593,8 @@ static void test_replay_sees_a_lost_block(void)
 static void test_replay_sees_exhaustion(void)
 {
 	uint64_t done;
-	const char *fault = replay((size_t)1 << 18, 0, &done);
+	size_t size = fallow_table_bytes(0, HEAP_BYTES, 1) + 4 * SLICE_BYTES;
+	const char *fault = replay(size, 0, &done);
 
 	CHECK(fault && !strncmp(fault, "no memory", 9));
 }

@@ -32,8 +32,8 @@ static void test_token_gives_what_was_filled(void)
 		void *blocks[9];
 
 		align &= 0 - align;
-		if (align > 64 * KIB)
-			align = 64 * KIB;
+		if (align > SLICE_BYTES)
+			align = SLICE_BYTES;
 		CHECK(fallow_alloc_from(&token) == NULL);
 		CHECK(fallow_prefill(&rig->heap, &token, sizes[i], 9, 0));
 		CHECK_EQUAL(token.left, 9);

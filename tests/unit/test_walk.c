@@ -197,10 +197,18 @@ static void test_walk_holes(void)
 {
 	struct rig *rig = rig_begin(FALLOW_CLASS_WINDOW, 64 * MIB, 1);
 	struct heap *heap = white_heap(rig);
-	struct page *page = white_page_new(rig, size_class(3072));
-	struct op op = white_op(rig, 0);
-	uint16_t *populated = &page->chunk->populated[page->first_slice];
+	struct page *page;
+	struct op op;
+	uint16_t *populated;
 
+	if (SLICE_GRANULES < 4) {
+		test_skip("a slice has too few granules");
+		rig_end_now(rig, true);
+		return;
+	}
+	page = white_page_new(rig, size_class(3072));
+	populated = &page->chunk->populated[page->first_slice];
+	op = white_op(rig, 0);
 	for (unsigned i = 0; i < 3; i++) {
 		CHECK(fl_page_commit(&op, page));
 		while (fl_page_form(page))
