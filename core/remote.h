@@ -162,13 +162,14 @@ static inline uint64_t remote_push(
 	*taken = false;
 	if (page->kind == PAGE_SMALL)
 		return remote_push_small(page, block, index);
+	/* Pairs with whoever changed the state, as in remote_push_small(). */
 	old = fl_load_acquire(&page->remote);
 	do {
 		*taken = old >> index & 1;
 		if (*taken)
 			return old;
 		new = old | (uint64_t)1 << index;
-		/* As in remote_push_small(). */
+		/* Pairs with remote_take(), as there. */
 	} while (!fl_cas_acq_rel(&page->remote, &old, new));
 	return new;
 }
