@@ -1402,7 +1402,9 @@ inline page_listed() {
 	:: place[p] == DRYS ->
 		assert(STATE(remote[p]) == OWNED ||
 			STATE(remote[p]) == NOTIFIED);
-		assert(free[p] == 0 || used[p] > wake[p])
+		assert(free[p] == 0 || used[p] > wake[p]);
+		/* Else it is full, and others tell of it. */
+		assert(formed[p] < BLOCKS)
 	:: else ->
 		assert(place[p] == CURRENT);
 		assert(STATE(remote[p]) == OWNED ||

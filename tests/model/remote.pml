@@ -26,7 +26,7 @@
  * Broken: LINK_ONCE -DCONTEXTS=2 -DPAGES=1 -DBLOCKS=3 -DOPS=4: a free that has to
  *     try again keeps its first link | assertion
  * Broken: FULL_ADOPTED: a free makes a page its own that was used up meanwhile
- *     | used
+ *     | formed
  * Broken: RETIRE -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=2: a page that has got free
  *     blocks by the way is put among the full ones | wake
  * Broken: USED_UP -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=1 -DOPS=4: a page that others
