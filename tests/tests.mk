@@ -107,6 +107,9 @@ $(eval $(call flavour,host-single,host,$(HOST_CC),-O2 $(call hosted,SINGLE)))
 $(eval $(call flavour,host-preempt,host,$(HOST_CC),-O2 $(call hosted,PREEMPT)))
 # Small machines': of `soak` alone.
 $(eval $(call flavour,host-slice12,host,$(HOST_CC),-O1 $(ASAN) -DFALLOW_SLICE_LOG2=12 $(call hosted,THREAD)))
+# The same: aarch64's larger granules.
+$(eval $(call flavour,host-granule14,host,$(HOST_CC),-O1 $(ASAN) -DFALLOW_GRANULE_LOG2=14 $(call hosted,THREAD)))
+$(eval $(call flavour,host-granule16,host,$(HOST_CC),-O1 $(ASAN) -DFALLOW_GRANULE_LOG2=16 $(call hosted,THREAD)))
 $(eval $(call flavour,host-fake,host,$(HOST_CC),-O1 $(ASAN) $(HOSTED) $(FAKE_PORT) $(call model,IRQ)))
 $(eval $(call flavour,host-fake-preempt,host,$(HOST_CC),-O1 $(ASAN) $(HOSTED) $(FAKE_PORT) $(call model,PREEMPT)))
 
@@ -215,6 +218,12 @@ SLICE64 := alloc batch bump bump_bare class free check floor hole lend \
 SLICE12_SRCS := $(filter-out $(SLICE64:%=tests/unit/test_%.c),$(UNIT_SRCS))
 TEST_PROGRAMS_KEPT := $(TEST_PROGRAMS)
 $(eval $(call programs,host-slice12,$(SLICE12_SRCS)))
+# With larger granules, those whose numbers are not of 4 KiB.
+GRANULE_SRCS := $(patsubst %,tests/unit/test_%.c,heap_random contexts lessons \
+	sizeclass heap_misuse malloc realloc)
+$(eval $(call programs,host-granule14,$(GRANULE_SRCS)))
+$(eval $(call programs,host-granule16,$(GRANULE_SRCS)))
+SIZED_FLAVOURS := host-slice12 host-granule14 host-granule16
 TEST_PROGRAMS := $(TEST_PROGRAMS_KEPT)
 
 .PHONY: programs
@@ -457,7 +466,7 @@ SOAK_NEEDS = $(filter $(foreach b,$(SOAK_BOARDS),$(BUILD)/$(b)/%), \
 	$(if $(filter linux,$(SOAK_BOARDS)),$(PRELOAD_DEBUG) $(PRELOAD_PROGRAMS))
 SOAK_CPUS = $(if $(filter file,$(origin CPUS)),$(storm_CPUS),$(CPUS))
 SOAK_PROGRAMS = $(foreach f,host-gcc host-tsan,$(filter %/stress/storm,$($(f)_PROGRAMS))) \
-	$(host-slice12_PROGRAMS)
+	$(foreach f,$(SIZED_FLAVOURS),$($(f)_PROGRAMS))
 SOAK_IMAGES = storm $(addprefix storm-,$(storm_CONTEXTS))
 # $(call soak_jobs,BOARD,CPUS)
 soak_jobs = $(foreach i,$(SOAK_IMAGES), \
@@ -470,7 +479,7 @@ soak_cpus = $(if $(filter file,$(origin CPUS)),$($(1)_CPUS),$(filter $(CPUS),$($
 soak_machines = $(foreach n,$(call soak_others,$(1)),$(foreach p,$(call soak_cpus,$(n)), \
 	$(foreach c,own $($(1)_MODELS),$(foreach x,own $($(1)_MACHINES), \
 	$(call guest_job,$(1),$(n),$(call first_mem,$(n)),$(c:own=),$(p),$(x:own=),multi)))))
-SOAK_JOBS = $(if $(filter host,$(SOAK_BOARDS)),$(foreach f,host-gcc host-tsan host-slice12,$(foreach p, \
+SOAK_JOBS = $(if $(filter host,$(SOAK_BOARDS)),$(foreach f,host-gcc host-tsan $(SIZED_FLAVOURS),$(foreach p, \
 	$(filter $(BUILD)/$(f)/%,$(SOAK_PROGRAMS)),$(call program_job,$(f),$(p))))) \
 	$(if $(filter linux,$(SOAK_BOARDS)),$(foreach n,$(SOAK_PRELOAD), \
 	$(call preload_job,$(n)))) \

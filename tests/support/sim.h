@@ -23,7 +23,12 @@
 
 #include <fallow/provider.h>
 
+/* The build's granule. */
+#ifdef FALLOW_GRANULE_LOG2
+#define SIM_GRANULE_LOG2 FALLOW_GRANULE_LOG2
+#else
 #define SIM_GRANULE_LOG2 12
+#endif
 #define SIM_GRANULE ((size_t)1 << SIM_GRANULE_LOG2)
 /* The build's chunk: 32 slices. */
 #ifdef FALLOW_SLICE_LOG2
