@@ -58,6 +58,7 @@ static void span_link(struct bump *bump, struct page *span)
 	bump->spans = span;
 }
 
+/* Takes the span out of the arena's list. */
 static void span_unlink(struct bump *bump, struct page *span)
 {
 	if (span->prev != NULL)

@@ -111,6 +111,7 @@ static bool head_has(const struct page *page)
 	return chunk == NULL || (chunk->heads >> page->first_slice & 1);
 }
 
+/* What must hold of a chunk's slices, its bin and its memory. */
 static void chunk_check(struct check *check, const struct chunk *chunk)
 {
 	const struct heap *heap = check->heap;
@@ -206,6 +207,7 @@ static bool place_fits(const struct heap *heap, const struct page *page)
 		heap->locals[page_owner(page)]->current[page->class] == page;
 }
 
+/* What must hold of a page's record, blocks and place. */
 static void page_check(struct check *check, const struct page *page)
 {
 	uintptr_t at = page->base;
@@ -271,6 +273,7 @@ static bool span_keepable(const struct heap *heap, const struct page *span)
 		!page_reserve(heap, span);
 }
 
+/* The same of a span. */
 static void span_check(struct check *check, const struct page *span)
 {
 	holds(check, fl_memory_populated(
@@ -369,6 +372,7 @@ static void own_check(struct check *check, const struct local *local)
 	}
 }
 
+/* What must hold of a context and of the pages in its lists. */
 static void local_check(struct check *check, const struct local *local)
 {
 	const struct page *page;

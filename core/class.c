@@ -41,6 +41,7 @@ static void abandoned_insert(struct heap *heap, struct page *page, bool end)
 	list_insert(&heap->abandoned[page->class], page, end);
 }
 
+/* Takes a page out of heap->abandoned. */
 static void abandoned_remove(struct heap *heap, struct page *page)
 {
 	list_remove(&heap->abandoned[page->class], page);

@@ -35,6 +35,7 @@ static uint64_t clock_read(struct op *op, uint64_t (*clock)(void *ctx))
 	return now;
 }
 
+/* The same of the one that epochs are counted by. */
 static uint64_t ticks_now(struct op *op)
 {
 	return clock_read(op, op->heap->provider.now);

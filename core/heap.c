@@ -91,6 +91,7 @@ static enum fallow_status window_check(const struct fallow_config *config)
 	return FALLOW_OK;
 }
 
+/* The first reason for which a configuration is refused, or OK. */
 static enum fallow_status config_check(const struct fallow_config *config)
 {
 	enum fallow_status status;

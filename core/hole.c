@@ -38,6 +38,7 @@ static bool holes_may(const struct heap *heap)
 	return FALLOW_HOLES && heap_is(heap, FALLOW_CLASS_WINDOW);
 }
 
+/* Whole granules in so many bytes. */
 static unsigned granules_of(size_t bytes)
 {
 	return (unsigned)(bytes >> FALLOW_GRANULE_LOG2);

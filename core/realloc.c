@@ -19,6 +19,7 @@
 #include "span.h"
 #include "string.h"
 
+/* Bytes that a block of the page, or the span, may use. */
 static size_t usable_size(const struct page *page)
 {
 	return page->kind == PAGE_SPAN ? page->span_size : page->block_size;

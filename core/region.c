@@ -48,6 +48,7 @@ static uint32_t region_slices(const struct heap *heap, size_t number)
 	return slices;
 }
 
+/* The number of the address's chunk in the window. */
 static size_t chunk_number(const struct heap *heap, uintptr_t addr)
 {
 	return (addr - heap->base) >> CHUNK_LOG2;
@@ -64,6 +65,7 @@ static bool growing_begin(struct heap *heap)
 	return mine;
 }
 
+/* Others may extend the tables again. */
 static void growing_end(struct heap *heap)
 {
 	struct fl_port_state state = lock_take(&heap->lock);

@@ -93,6 +93,7 @@ static void locals_sum(struct heap *heap, struct fallow_snapshot *sum)
 	}
 }
 
+/* The heap's own counters, each as it is when it is read. */
 static void counters_copy(
 	struct heap_counters *counters, struct fallow_snapshot *sum)
 {

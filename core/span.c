@@ -28,6 +28,7 @@
 #include "class.h"
 #include "usage.h"
 
+/* Slices that so many bytes take. */
 static size_t slices_of(size_t size)
 {
 	return (size + SLICE_BYTES - 1) >> FALLOW_SLICE_LOG2;

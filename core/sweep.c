@@ -241,6 +241,7 @@ static bool parked_step(struct sweep *sweep, struct local *local)
 	return more;
 }
 
+/* The pages of parked contexts, as far as the budget does. */
 static void sweep_parked(struct sweep *sweep)
 {
 	struct op *op = sweep->op;
@@ -278,6 +279,7 @@ static bool abandoned_step(struct sweep *sweep, unsigned class)
 	return true;
 }
 
+/* The pages of no context, as far as the budget does. */
 static void sweep_abandoned(struct sweep *sweep)
 {
 	struct op *op = sweep->op;
@@ -353,6 +355,7 @@ static bool slices_step(struct sweep *sweep, size_t *at)
 	return more;
 }
 
+/* Whether the provider takes the memory of free slices. */
 static bool slices_go(const struct heap *heap)
 {
 	return !heap_is(heap, FALLOW_CLASS_FLAT) ||

@@ -38,6 +38,7 @@ static size_t pointers_bytes(unsigned contexts)
 		2 * contexts * sizeof(struct local *), CACHE_LINE_BYTES);
 }
 
+/* What the locals of so many contexts take, with the pointers to them. */
 static size_t locals_bytes(unsigned contexts)
 {
 	return pointers_bytes(contexts) +
