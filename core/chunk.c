@@ -10,7 +10,8 @@
  * chunk, slices that still hold memory come first, then the lowest address.
  *
  * Spans of more than a chunk, or aligned to more than a slice, look for a run
- * across chunks in address order, first fit.
+ * across chunks in address order, first fit; and where slices are warm, large
+ * ones take the place across chunks where most of them are.
  *
  * Everything here runs under heap->lock, calls nobody, and is bounded by a
  * few words of work per call, but for the search across chunks.
@@ -20,6 +21,10 @@
 
 /* How many chunks of a bin are compared; see core/DESIGN.md. */
 #define CANDIDATES 4
+/* How many runs are, and how many slices more than are wanted are looked at of
+ * each: a longer run counts as several. */
+#define WARMEST_RUNS 16
+#define WARMEST_SLICES (8 * CHUNK_SLICES)
 
 unsigned fl_chunk_longest(uint32_t word)
 {
@@ -305,6 +310,77 @@ struct run fl_chunk_take_run(struct heap *heap, size_t n, size_t align)
 		from = stop;
 	}
 	return (struct run){ NULL, 0 };
+}
+
+/* Slices in a row, by their numbers, and how many of them are warm. */
+struct row {
+	size_t first, warm;
+};
+
+/* Whether a slice is warm; its chunk is open. */
+static bool slice_warm(const struct heap *heap, size_t slice)
+{
+	return heap->chunks[slice / CHUNK_SLICES]->warm >>
+			slice % CHUNK_SLICES & 1;
+}
+
+/* Of the free slices [from, stop) the n in a row of which most are warm, the
+ * first of those; *warm: how many of all are. */
+static struct row row_warmest(const struct heap *heap, size_t from,
+	size_t stop, size_t n, size_t *warm)
+{
+	struct row row = { from, 0 };
+	size_t in = 0;
+	size_t slice;
+
+	*warm = 0;
+	fl_watch_steps(stop - from);
+	for (slice = from; slice < stop; slice++) {
+		bool is = slice_warm(heap, slice);
+
+		*warm += is;
+		in += is;
+		if (slice >= from + n)
+			in -= slice_warm(heap, slice - n);
+		if (slice + 1 >= from + n && in > row.warm)
+			row = (struct row){ slice + 1 - n, in };
+	}
+	return row;
+}
+
+struct run fl_chunk_take_warmest(struct heap *heap, size_t n)
+{
+	size_t end = heap->chunk_count * CHUNK_SLICES;
+	struct row best = { 0, 0 };
+	size_t least = 0;
+	size_t from = 0;
+	unsigned i = 0;
+
+	fl_watch_allow(heap->chunk_count * (2 + 2 * CHUNK_SLICES));
+	while (i < WARMEST_RUNS && (from = next_slice(heap, from, true)) < end) {
+		size_t stop = next_slice(heap, from, false);
+		struct row row;
+		size_t warm;
+
+		if (stop - from > n + WARMEST_SLICES)
+			stop = from + n + WARMEST_SLICES;
+		if (stop - from >= n) {
+			row = row_warmest(heap, from, stop, n, &warm);
+			/* Warm ones beside it are for others. */
+			if (row.warm > best.warm ||
+				(row.warm == best.warm && warm < least)) {
+				best = row;
+				least = warm;
+			}
+			i++;
+		}
+		from = stop;
+	}
+	if (best.warm == 0)
+		return (struct run){ NULL, 0 };
+	from = heap->base + best.first * SLICE_BYTES;
+	slices_take(heap, from, n);
+	return (struct run){ chunk_of(heap, from), slice_of(from) };
 }
 
 bool fl_chunk_take_at(struct heap *heap, uintptr_t addr, size_t n)

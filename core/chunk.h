@@ -28,6 +28,13 @@ struct run fl_chunk_take_populated(
  */
 struct run fl_chunk_take_run(struct heap *heap, size_t n, size_t align);
 
+/*
+ * Takes n contiguous slices, across chunks if need be: of the first few runs
+ * that are long enough where the most slices are warm; none if none is.  Time:
+ * as above.
+ */
+struct run fl_chunk_take_warmest(struct heap *heap, size_t n);
+
 /* Takes the n slices from `addr` if all of them are free; returns whether. */
 bool fl_chunk_take_at(struct heap *heap, uintptr_t addr, size_t n);
 

@@ -28,6 +28,11 @@
 #include "class.h"
 #include "usage.h"
 
+/* From so many bytes on a span looks across chunks for memory that is there: a
+ * chunk's rest is too short for it too often.  A look takes a few microseconds,
+ * and the first touch of so much memory fifty. */
+#define ACROSS_BYTES ((size_t)768 << 10)
+
 /* Slices that so many bytes take. */
 static size_t slices_of(size_t size)
 {
@@ -71,7 +76,11 @@ static struct run run_take(
 	nowait = nowait && heap_is(heap, FALLOW_CLASS_WINDOW);
 	if (few && nowait)
 		return fl_chunk_take_populated(heap, (unsigned)n, size);
-	if (few)
+	/* Where addresses are not the memory, any will do. */
+	if (size >= ACROSS_BYTES && align <= SLICE_BYTES &&
+		heap->warm_slices > 0 && heap_is(heap, FALLOW_CLASS_WINDOW))
+		run = fl_chunk_take_warmest(heap, n);
+	if (run.chunk == NULL && few)
 		run = fl_chunk_take(heap, (unsigned)n);
 	if (run.chunk == NULL)
 		run = fl_chunk_take_run(heap, n, align);

@@ -266,6 +266,58 @@ static void step_take_run(struct model *model)
 	run_note(model, run, n, expected < SLICES);
 }
 
+/* How many of n slices from `from` on are warm. */
+static size_t model_warm(const struct model *model, size_t from, size_t n)
+{
+	size_t count = 0;
+
+	for (; n > 0; n--, from++)
+		count += model->state[from] == FREE && model->warm[from];
+	return count;
+}
+
+/* How many of the run of free slices that this one is in are warm. */
+static size_t model_warm_around(const struct model *model, size_t slice)
+{
+	while (slice > 0 && model->state[slice - 1] == FREE)
+		slice--;
+	return model_warm(model, slice, model_free(model, slice, SLICES));
+}
+
+/* The lowest of the n free slices in a row of which most are warm, in the run
+ * that has the fewest beside them; SLICES if none is. */
+static size_t model_warmest(const struct model *model, size_t n)
+{
+	size_t best = SLICES;
+	size_t most = 1;
+
+	for (size_t slice = 0; slice + n <= SLICES; slice++) {
+		size_t warm = model_warm(model, slice, n);
+
+		if (model_free(model, slice, n) < n || warm < most ||
+			(best < SLICES && warm == most &&
+				model_warm_around(model, slice) >=
+					model_warm_around(model, best)))
+			continue;
+		best = slice;
+		most = warm;
+	}
+	return best;
+}
+
+/* No more runs than are compared are so long. */
+static void step_take_warmest(struct model *model)
+{
+	size_t n = SLICES / 16 - 1 + below(model, 3 * CHUNK_SLICES);
+	size_t expected = model_warmest(model, n);
+	struct run run = fl_chunk_take_warmest(model->heap, n);
+
+	if (run.chunk != NULL)
+		CHECK_EQUAL(run.chunk->base + run.first * SLICE_BYTES,
+			addr_of(expected));
+	run_note(model, run, n, expected < SLICES);
+}
+
 static void step_take_at(struct model *model)
 {
 	size_t slice = below(model, SLICES);
@@ -357,8 +409,9 @@ static void step_claim(struct model *model)
 static void model_step(struct model *model)
 {
 	static void (*const steps[])(struct model *) = { step_take, step_take,
-		step_take_run, step_take_at, step_take_populated, step_give,
-		step_give, step_give, step_give, step_claim };
+		step_take_run, step_take_warmest, step_take_at,
+		step_take_populated, step_give, step_give, step_give,
+		step_give, step_claim };
 
 	steps[below(model, sizeof(steps) / sizeof(steps[0]))](model);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chunk.h"
 #include "span.h"
 #include "white.h"
 
@@ -132,6 +133,51 @@ static void test_span_across_chunks(void)
 }
 
 /* Freed once, from its begin alone. */
+/* Takes half of each of two chunks, or gives it back: with `taken` the second half
+ * of the first chunk and the first one of the second are free. */
+static void halves_take(struct heap *heap, uintptr_t base, bool taken)
+{
+	struct fl_port_state state = lock_take(&heap->lock);
+	uintptr_t last = base + 3 * CHUNK_BYTES / 2;
+	size_t n = CHUNK_SLICES / 2;
+
+	if (taken) {
+		CHECK(fl_chunk_take_at(heap, base, n));
+		CHECK(fl_chunk_take_at(heap, last, n));
+	} else {
+		fl_chunk_give(heap, base, n, 1);
+		fl_chunk_give(heap, last, n, 1);
+	}
+	lock_leave(&heap->lock, state);
+}
+
+/* Memory that is there serves a large span before memory that is not, also where
+ * no chunk has enough of it. */
+static void test_span_warmest(void)
+{
+	struct rig *rig = begin();
+	struct heap *heap = white_heap(rig);
+	size_t size = CHUNK_BYTES - SLICE_BYTES;
+	char *p = take_flags(rig, 2 * CHUNK_BYTES, CHUNK_BYTES, 0);
+	uintptr_t base = (uintptr_t)p;
+	size_t committed = heap->counters.committed;
+
+	CHECK_OR_RETURN(p != NULL);
+	CHECK(give(rig, white_page(rig, p), base));
+	halves_take(heap, base, true);
+	p = take(rig, size);
+	CHECK_EQUAL((uintptr_t)p, base + CHUNK_BYTES / 2);
+	CHECK_EQUAL(heap->counters.committed, committed);
+	CHECK(give(rig, white_page(rig, p), (uintptr_t)p));
+	/* One that is aligned further stays so. */
+	p = take_flags(rig, size, CHUNK_BYTES, 0);
+	CHECK_EQUAL((uintptr_t)p % CHUNK_BYTES, 0);
+	CHECK(give(rig, white_page(rig, p), (uintptr_t)p));
+	halves_take(heap, base, false);
+	white_check(rig);
+	rig_end(rig);
+}
+
 static void test_span_free(void)
 {
 	struct rig *rig = begin();
@@ -650,6 +696,7 @@ const struct test tests[] = {
 	{ "span_alloc", test_span_alloc },
 	{ "span_align", test_span_align },
 	{ "span_across_chunks", test_span_across_chunks },
+	{ "span_warmest", test_span_warmest },
 	{ "span_free", test_span_free },
 	{ "span_kept", test_span_kept },
 	{ "span_kept_sizes", test_span_kept_sizes },
