@@ -24,7 +24,7 @@
  * Broken: OWNED: the page that has left its list still has its owner
  *     | holder|owner.p.==15
  * Broken: STALE -DCONTEXTS=2 -DPAGES=2 -DBLOCKS=1 -DOPS=3: the call goes on
- *     with what it had read of its context | current.me.==15
+ *     with what it had read of its context | current.me.==15|current.owner.p..==p
  * Broken: PARKED: the call comes back to a parked context as it is | holder
  * Broken: FORGOTTEN: a fresh page that got no memory is not given back | q==
  */
