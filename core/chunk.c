@@ -353,12 +353,15 @@ struct run fl_chunk_take_warmest(struct heap *heap, size_t n)
 	size_t end = heap->chunk_count * CHUNK_SLICES;
 	struct row best = { 0, 0 };
 	size_t least = 0;
+	size_t last = end;
 	size_t from = 0;
 	unsigned i = 0;
 
 	fl_watch_allow(heap->chunk_count * (2 + 2 * CHUNK_SLICES));
 	while (i < WARMEST_RUNS && (from = next_slice(heap, from, true)) < end) {
 		size_t stop = next_slice(heap, from, false);
+		/* What is left of a run goes on with it. */
+		bool rest = from == last;
 		struct row row;
 		size_t warm;
 
@@ -368,13 +371,14 @@ struct run fl_chunk_take_warmest(struct heap *heap, size_t n)
 			row = row_warmest(heap, from, stop, n, &warm);
 			/* Warm ones beside it are for others. */
 			if (row.warm > best.warm ||
-				(row.warm == best.warm && warm < least)) {
+				(row.warm == best.warm && warm < least &&
+					!rest)) {
 				best = row;
 				least = warm;
 			}
 			i++;
 		}
-		from = stop;
+		from = last = stop;
 	}
 	if (best.warm == 0)
 		return (struct run){ NULL, 0 };

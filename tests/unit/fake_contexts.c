@@ -257,7 +257,9 @@ static void test_contexts_irqs_off_exhausted(void)
 	while (oracle_alloc(oracle, 64 * KIB, 0))
 		;
 	CHECK_EQUAL(calls, 0);
-	oracle_shrink(oracle, 0);
+	/* One in the middle stays, or the large block had memory there. */
+	while (oracle->count > 1)
+		oracle_free(oracle, oracle->count > 64 ? oracle->count - 1 : 0);
 	CHECK(!oracle_alloc(oracle, 6 * MIB, 0));
 	CHECK_EQUAL(calls, 0);
 	test_port.irqs_on = true;
