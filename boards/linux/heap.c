@@ -48,8 +48,9 @@
 #define OWN_BYTES (4 * sizeof(struct own))
 #define WINDOW_LEAST ((size_t)8 << 20)
 /* Nanoseconds for each granule that is given back before the heap grows: giving it
- * back, and the page fault if it is wanted again, take about a thousand. */
-#define PACE_TICKS 10000
+ * back, and the page fault if it is wanted again, take 3000 to 6000 where they lie
+ * apart, as most do. */
+#define PACE_TICKS 20000
 /* Most programs have few threads. */
 #define CONTEXTS_FIRST 2
 /* A sweep leaves a floor: there is a use for one from twice that on. */
