@@ -196,23 +196,42 @@ static struct run run_take(
 	return (struct run){ chunk, first };
 }
 
-struct run fl_chunk_take(struct heap *heap, unsigned n)
+/* The bins of chunks that may have n free slices in a row. */
+static uint64_t bins_of(const struct heap *heap, unsigned n)
 {
-	uint64_t bins = heap->bin_bits & ~(((uint64_t)1 << n) - 1);
-	struct chunk *chunk = NULL;
-	uint32_t starts;
+	return heap->bin_bits & ~(((uint64_t)1 << n) - 1);
+}
 
-	/* Memory that is there before memory that is not. */
-	if (heap->warm_slices >= n)
-		chunk = chunk_best(heap, bins, n, true);
-	if (chunk == NULL)
-		chunk = chunk_best(heap, bins, n, false);
-	if (chunk == NULL)
-		return (struct run){ NULL, 0 };
-	starts = run_starts(chunk->warm, n);
+/* Takes the n slices in a row of a chunk, warm ones if it has as many. */
+static struct run chunk_take(struct heap *heap, struct chunk *chunk, unsigned n)
+{
+	uint32_t starts = run_starts(chunk->warm, n);
+
 	if (starts == 0)
 		starts = run_starts(chunk->free, n);
 	return run_take(heap, chunk, (unsigned)__builtin_ctz(starts), n);
+}
+
+struct run fl_chunk_take_warm(struct heap *heap, unsigned n)
+{
+	struct chunk *chunk = NULL;
+
+	if (heap->warm_slices >= n)
+		chunk = chunk_best(heap, bins_of(heap, n), n, true);
+	return chunk == NULL ? (struct run){ NULL, 0 }
+			     : chunk_take(heap, chunk, n);
+}
+
+struct run fl_chunk_take(struct heap *heap, unsigned n)
+{
+	/* Memory that is there before memory that is not. */
+	struct run run = fl_chunk_take_warm(heap, n);
+	struct chunk *chunk;
+
+	if (run.chunk != NULL)
+		return run;
+	chunk = chunk_best(heap, bins_of(heap, n), n, false);
+	return chunk == NULL ? run : chunk_take(heap, chunk, n);
 }
 
 struct run fl_chunk_take_populated(

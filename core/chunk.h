@@ -17,6 +17,9 @@ struct run {
  * the fullest of the few that are compared. */
 struct run fl_chunk_take(struct heap *heap, unsigned n);
 
+/* The same of warm ones alone. */
+struct run fl_chunk_take_warm(struct heap *heap, unsigned n);
+
 /* The same, only where the first `bytes` bytes are populated.  Time:
  * proportional to the chunks ever opened. */
 struct run fl_chunk_take_populated(

@@ -29,7 +29,7 @@
 #include "usage.h"
 
 /* From so many bytes on a span looks across chunks for memory that is there: a
- * chunk's rest is too short for it too often.  A look takes a few microseconds,
+ * chunk's rest is too short for it too often.  A look takes some microseconds,
  * and the first touch of so much memory fifty. */
 #define ACROSS_BYTES ((size_t)768 << 10)
 
@@ -70,15 +70,18 @@ static struct run run_take(
 {
 	size_t n = slices_of(size);
 	bool few = n <= CHUNK_SLICES && align <= SLICE_BYTES;
+	/* Where addresses are not the memory, any will do. */
+	bool large = size >= ACROSS_BYTES && align <= SLICE_BYTES &&
+		heap->warm_slices > 0 && heap_is(heap, FALLOW_CLASS_WINDOW);
 	struct run run = { NULL, 0 };
 	uintptr_t base;
 
 	nowait = nowait && heap_is(heap, FALLOW_CLASS_WINDOW);
 	if (few && nowait)
 		return fl_chunk_take_populated(heap, (unsigned)n, size);
-	/* Where addresses are not the memory, any will do. */
-	if (size >= ACROSS_BYTES && align <= SLICE_BYTES &&
-		heap->warm_slices > 0 && heap_is(heap, FALLOW_CLASS_WINDOW))
+	if (large && few)
+		run = fl_chunk_take_warm(heap, (unsigned)n);
+	if (run.chunk == NULL && large)
 		run = fl_chunk_take_warmest(heap, n);
 	if (run.chunk == NULL && few)
 		run = fl_chunk_take(heap, (unsigned)n);
