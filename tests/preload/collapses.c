@@ -190,17 +190,6 @@ static bool huge_grows(unsigned polls)
 	return false;
 }
 
-/* Waits until no more is resident than `most`. */
-static bool resident_falls(size_t most)
-{
-	unsigned waited = 0;
-
-	while (resident() > most)
-		if (!wait_on(&waited))
-			return false;
-	return true;
-}
-
 /* The owners' tables, all of which is resident. */
 static void owners_make(uint64_t seed)
 {

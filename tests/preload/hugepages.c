@@ -60,16 +60,6 @@ static bool large_come(void)
 	return true;
 }
 
-static bool resident_falls(size_t most)
-{
-	unsigned waited = 0;
-
-	while (resident() > most)
-		if (!wait_on(&waited))
-			return false;
-	return true;
-}
-
 /* With adaptive, in a process of its own.  Returns 0, or where it failed. */
 static int adaptive(void)
 {

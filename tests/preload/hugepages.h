@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What tests of huge pages have in common: how many there are, and whether there
- * can be any.
+ * What tests of huge pages have in common: how many there are, whether there
+ * can be any, and what is resident.
  */
 #ifndef HUGEPAGES_H
 #define HUGEPAGES_H
@@ -55,6 +55,17 @@ static inline const char *missing(void)
 	failed = madvise(chunk, CHUNK, MADV_COLLAPSE) == 0 ? 0 : errno;
 	munmap(map, 2 * CHUNK);
 	return failed == 0 ? NULL : "MADV_COLLAPSE, or a free huge page";
+}
+
+/* Waits until no more is resident than `most`; returns whether that came. */
+static inline bool resident_falls(size_t most)
+{
+	unsigned waited = 0;
+
+	while (resident() > most)
+		if (!wait_on(&waited))
+			return false;
+	return true;
 }
 
 #endif
