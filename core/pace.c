@@ -145,11 +145,12 @@ static void page_pace(
 {
 	struct sweep *sweep = &round->sweep;
 	struct heap *heap = sweep->op->heap;
+	bool idle = page_idle(heap, local, page, round->all);
 
-	if (!page_idle(heap, local, page, round->all) ||
-		(page_holed(page) && fl_hole_pending(heap, page)))
-		return;
+	/* The look may have taken in what others freed. */
 	fl_local_settle(heap, local, page);
+	if (!idle || (page_holed(page) && fl_hole_pending(heap, page)))
+		return;
 	/* A slice is anybody's next; the one that a class allocates from, and
 	 * pages of more, have memory where blocks are to come, and no more. */
 	if (page->kind == PAGE_SMALL && local->current[page->class] != page &&
